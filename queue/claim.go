@@ -1,0 +1,134 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Claim settles req.Acks and req.Fails, then hands out up to req.Max jobs,
+// waiting up to req.Wait for the first. Several queues are tried in the order
+// given, but each that has jobs comes first in one claim out of twenty. An
+// empty answer is no error. When ctx ends while it waits, no job is lost:
+// Claim returns ctx.Err(), and what the acks and fails did stands.
+//
+// Errors: *SpecError, *TooLargeError, ErrDiskFull, ErrUnknownOutcome, ErrClosed, ctx.Err().
+func (q *Queue) Claim(ctx context.Context, req ClaimRequest) (Claims, Seq, error) {
+	if err := req.validate(); err != nil {
+		return Claims{}, Seq{}, err
+	}
+	out := Claims{}
+	o := &op{finish: make([]finish, 0, len(req.Acks)+len(req.Fails))}
+	out.Acks = q.ackItems(o, req.Acks)
+	out.Fails = q.failItems(o, req.Fails)
+	c := &claim{queues: req.Queues, max: max(req.Max, 1), lease: req.Lease, worker: req.Worker,
+		turn: q.turns.next(req.Queues), answered: make(chan struct{})}
+	o.claim = c
+	if q.drained() {
+		c.leave(claimLeft)
+	}
+	if err := q.do(ctx, o); err != nil {
+		return Claims{}, Seq{}, err
+	}
+	o.results()
+	seq := Seq{q.w.epoch, o.seq}
+	if err := q.await(ctx, c, req.Wait); err != nil {
+		return Claims{}, seq, err
+	}
+	if c.state.Load() == claimAnswered {
+		out.Jobs, seq.N = c.jobs, c.seq
+		for i := range out.Jobs {
+			j := &out.Jobs[i]
+			j.Lease = q.signer.token(lease{j.ID, j.Run})
+		}
+	}
+	return out, seq, nil
+}
+
+// await returns when the claim is answered or left. It returns an error only
+// if ctx ended and the claim got nothing.
+func (q *Queue) await(ctx context.Context, c *claim, wait time.Duration) error {
+	if !c.waiting() { // answered in its first round, or too late to wait
+		return nil
+	}
+	var err error
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-c.answered:
+			return nil
+		case <-timer.C:
+		case <-q.draining:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if !c.leave(claimLeft) {
+		<-c.answered
+		return nil
+	}
+	q.send(&op{forget: c, done: make(chan struct{})}) //nolint:errcheck // after Close nobody waits in the lists
+	return err
+}
+
+func (req *ClaimRequest) validate() error {
+	switch {
+	case len(req.Queues) == 0:
+		return &SpecError{"queues", "name at least one queue"}
+	case len(req.Queues) > MaxQueuesInClaim:
+		return &SpecError{"queues", fmt.Sprintf("at most %d queues in a claim", MaxQueuesInClaim)}
+	case req.Max < 0 || req.Max > MaxClaim:
+		return &SpecError{"max", fmt.Sprintf("must be from 1 to %d", MaxClaim)}
+	case req.Wait < 0 || req.Wait > MaxWait:
+		return &SpecError{"wait_ms", fmt.Sprintf("must be from 0 to %d", MaxWait.Milliseconds())}
+	case len(req.Worker) > MaxName:
+		return &SpecError{"worker", fmt.Sprintf("at most %d bytes", MaxName)}
+	}
+	if err := validLease("lease_ms", req.Lease); err != nil {
+		return err
+	}
+	seen := make(map[string]bool, len(req.Queues))
+	for i, name := range req.Queues {
+		if err := validName(fmt.Sprintf("queues[%d]", i), name); err != nil {
+			return err
+		}
+		if seen[name] {
+			return &SpecError{fmt.Sprintf("queues[%d]", i), fmt.Sprintf("%q is named twice", name)}
+		}
+		seen[name] = true
+	}
+	if err := validAcks("acks", req.Acks); err != nil {
+		return err
+	}
+	return validFails("fails", req.Fails)
+}
+
+const everyTurn = 20 // of so many claims, each queue of the list comes first in one
+
+// turns counts the claims of each list of queues.
+type turns struct {
+	mu    sync.Mutex
+	count map[string]int
+}
+
+// next returns which queue of the list the next claim tries first; mostly 0.
+func (t *turns) next(queues []string) int {
+	if len(queues) == 1 {
+		return 0
+	}
+	key := strings.Join(queues, "\x00")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.count == nil || len(t.count) > namesKept {
+		t.count = map[string]int{}
+	}
+	n := t.count[key]
+	t.count[key] = n + 1
+	if turn := n % max(everyTurn, len(queues)); turn < len(queues) {
+		return turn
+	}
+	return 0
+}

@@ -1,0 +1,127 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+)
+
+const (
+	maxWatermark = 256 << 20
+	maxReserve   = 8 << 20
+	lookEvery    = 250 // ms between two looks at the free space
+)
+
+// disk watches the space of the disk that the file is on. Under the watermark
+// new jobs are refused. Beside the file lies a reserve of a few MiB that is
+// given up when the disk is full all the same, so that claims and acks have
+// room until a person comes.
+type disk struct {
+	dir       string
+	reserve   string // path
+	size      int64  // of the reserve
+	watermark int64
+	log       *slog.Logger
+	stat      func(dir string) (free, total int64, network string, err error)
+
+	lookedAt int64 // wall clock, ms
+	isFull   bool
+	held     bool // the reserve is there
+}
+
+func openDisk(path string, watermark int64, log *slog.Logger) (*disk, error) {
+	dir := filepath.Dir(path)
+	free, total, kind, err := statDisk(dir)
+	if err != nil {
+		return nil, err
+	}
+	if kind != "" {
+		return nil, fmt.Errorf("%w: %s is on %s", ErrNetworkDisk, dir, kind)
+	}
+	if watermark == 0 {
+		watermark = min(maxWatermark, total/20)
+	}
+	d := &disk{dir: dir, reserve: path + "-reserve", size: min(maxReserve, total/16), watermark: watermark, log: log, stat: statDisk}
+	if _, err := os.Stat(d.reserve); err == nil {
+		d.held = true
+	}
+	if free < d.watermark/2 { // the database needs some room to open
+		d.release()
+	}
+	return d, nil
+}
+
+// full reports whether new jobs have to be refused. It looks at the disk at
+// most every lookEvery ms of now.
+func (d *disk) full(now int64) bool {
+	if d.watermark < 0 {
+		return false
+	}
+	if now-d.lookedAt < lookEvery && now >= d.lookedAt {
+		return d.isFull
+	}
+	d.look(now)
+	return d.isFull
+}
+
+// look finds out how much is free, and lays the reserve down if it can.
+func (d *disk) look(now int64) {
+	d.lookedAt = now
+	free, _, _, err := d.stat(d.dir)
+	if err != nil {
+		d.log.Error("the free space of the disk is unknown", "dir", d.dir, "err", err)
+		return
+	}
+	was := d.isFull
+	d.isFull = free < d.watermark
+	if d.isFull != was {
+		d.log.Warn("free space of the disk", "dir", d.dir, "bytes", free, "watermark", d.watermark, "new_jobs_refused", d.isFull)
+	}
+	if !d.isFull {
+		d.hold(free)
+	}
+}
+
+// hold lays the reserve down, when it is not there and leaves enough free.
+func (d *disk) hold(free int64) {
+	if d.held || d.watermark < 0 || free < d.watermark+d.size {
+		return
+	}
+	err := writeReserve(d.reserve, d.size)
+	if err != nil {
+		d.log.Warn("no disk space could be reserved", "path", d.reserve, "err", err)
+		os.Remove(d.reserve) //nolint:errcheck // it may not exist
+		return
+	}
+	d.held = true
+}
+
+func writeReserve(path string, size int64) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.CopyN(f, zeros{}, size) // real blocks: a file with a hole reserves nothing
+	return errors.Join(err, f.Close())
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
+
+// release gives the reserve's space to the database.
+func (d *disk) release() {
+	if d.held {
+		if err := os.Remove(d.reserve); err != nil {
+			d.log.Warn("the reserve cannot be freed", "path", d.reserve, "err", err)
+		}
+	}
+	d.held = false
+	d.lookedAt = 0
+}

@@ -1,0 +1,137 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestDiskWatermark(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "q.db")
+	var free atomic.Int64
+	free.Store(1 << 30)
+	q, err := Open(ctx, path, Options{DiskWatermark: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	setStat := &op{admin: func(r *round) error {
+		r.w.disk.stat = func(string) (int64, int64, string, error) { return free.Load(), 1 << 40, "", nil }
+		r.w.disk.lookedAt = 0
+		return nil
+	}}
+	if err := q.do(ctx, setStat); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path + "-reserve"); err != nil || info.Size() != maxReserve {
+		t.Errorf("the reserve: %v, %v", info, err)
+	}
+	if _, _, err := q.Enqueue(ctx, Spec{Queue: "mail"}, Spec{Queue: "mail"}); err != nil {
+		t.Fatal(err)
+	}
+	free.Store(1 << 19)
+	refused := func() bool {
+		_, _, err := q.Enqueue(ctx, Spec{Queue: "mail"})
+		return errors.Is(err, ErrDiskFull)
+	}
+	waitFor(t, refused)
+	out, _, err := q.Claim(ctx, ClaimRequest{Queues: []string{"mail"}})
+	if err != nil || len(out.Jobs) != 1 {
+		t.Fatalf("a claim on a full disk: %d jobs, %v", len(out.Jobs), err)
+	}
+	if res, _, err := q.Ack(ctx, []Ack{{Lease: out.Jobs[0].Lease}}); err != nil || res[0].Err != nil {
+		t.Errorf("an ack on a full disk: %+v, %v", res, err)
+	}
+	free.Store(1 << 30)
+	waitFor(t, func() bool { return !refused() })
+}
+
+func waitFor(t *testing.T, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatal("it does not come true")
+}
+
+func TestReserve(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "q.db")
+	q, err := Open(ctx, path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	if _, _, err := q.Enqueue(ctx, Spec{Queue: "mail"}); err != nil {
+		t.Fatal(err)
+	}
+	run := func(f func(*writer)) {
+		if err := q.do(ctx, &op{admin: func(r *round) error { f(r.w); return nil }}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(func(w *writer) { w.disk.release() })
+	if _, err := os.Stat(path + "-reserve"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the reserve was not given up: %v", err)
+	}
+	if _, _, err := q.Enqueue(ctx, Spec{Queue: "mail"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path + "-reserve"); err != nil {
+		t.Errorf("the reserve is not back when the disk has room: %v", err)
+	}
+}
+
+// TestPoison: an operation that cannot succeed fails alone, not its round.
+func TestPoison(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "q.db")
+	q, err := Open(ctx, path, Options{DiskWatermark: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	hold := make(chan struct{})
+	first := &op{done: make(chan struct{}), admin: func(*round) error { <-hold; return nil }}
+	good := &op{done: make(chan struct{}), enqueue: mustRows(t, Spec{Queue: "mail", IdempotencyKey: "a"})}
+	poison := &op{done: make(chan struct{}), admin: func(r *round) error {
+		if err := r.begin(); err != nil {
+			return err
+		}
+		_, err := r.w.conn.ExecContext(ctx, "insert into nothing values (1)")
+		return err
+	}}
+	more := &op{done: make(chan struct{}), enqueue: mustRows(t, Spec{Queue: "fresh", Type: "fresh"})}
+	for _, o := range []*op{first, good, poison, more} { // the last three share a round
+		if err := q.send(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(hold)
+	for _, o := range []*op{good, poison, more} {
+		<-o.done
+		if (o.err != nil) != (o == poison) {
+			t.Errorf("got error %v", o.err)
+		}
+	}
+	info, err := q.Queues(ctx)
+	if err != nil || len(info) != 2 || info[0].Counts.Queued != 1 || info[1].Counts.Queued != 1 {
+		t.Errorf("queues %+v, %v", info, err)
+	}
+}
+
+func mustRows(t *testing.T, s Spec) []*row {
+	t.Helper()
+	r, err := newRow(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []*row{r}
+}

@@ -1,0 +1,36 @@
+// Package queue is a durable job queue in one SQLite file.
+//
+// # What
+//
+// Producers enqueue jobs into named queues; workers claim them under a lease,
+// and acknowledge or fail them. A job whose worker disappears comes back when
+// its lease ends; one that keeps failing is dead, with its reason, until a
+// person looks at it. What a call has answered is on the disk: committed and
+// fsynced. Delivery is at least once, so handlers have to bear a second run.
+//
+// # Design
+//
+// One goroutine writes. It takes all operations that wait, runs them in one
+// transaction, fsyncs once and answers all, so durable throughput grows with
+// the number of callers. Readers use connections of their own and never wait
+// for it. DESIGN.md beside this file starts from the invariants.
+//
+//	scheduled ──due──▶ queued ──claim──▶ running ──ack──▶ done
+//	    ▲                 ▲                 │
+//	    └── fail, retry ──┴─ release, lease │──no attempt left──▶ dead ──retry──▶ queued
+//	                         ended          └──cancel──▶ cancelled
+//
+// # Basics
+//
+// [Open] a file, [Queue.Enqueue] a [Spec], [Queue.Claim] it, then [Queue.Ack],
+// [Queue.Fail], [Queue.Release] or [Queue.Extend] with the lease token that
+// the claim gave. [Queue.Job], [Queue.Jobs] and [Queue.Queues] look. [Queue.Close]
+// when done.
+//
+// # Caveats
+//
+// The file must be on a local disk and open in one process only; the caller
+// sees to that, by a lock on the directory for instance. An error that wraps
+// [ErrUnknownOutcome], or the end of a context, leaves open whether a call took
+// effect: a Spec with an idempotency key can be handed in again.
+package queue

@@ -1,0 +1,223 @@
+package queue
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// round is one transaction of the writer. It has one time, and changes the
+// writer's memory only by its deltas, which count after the commit.
+type round struct {
+	w     *writer
+	now   instant
+	batch []*op
+
+	open  bool // a transaction is open
+	dirty bool // and has changed something
+	undo  []func()
+
+	nextID int64
+	delta  map[*queueState]*delta
+	next   agenda   // the writer's after the round
+	done   []func() // what the commit makes true
+	dealt  []*claim // claims with jobs, in order
+}
+
+// delta is what a round changes of a queue's counts.
+type delta struct {
+	counts                [StateCancelled + 1]int64
+	in, out, failed, dead int64
+	lastError             string
+}
+
+func (r *round) run(housekeeping bool) error {
+	r.nextID, r.next = r.w.nextID, r.w.due
+	r.delta = map[*queueState]*delta{}
+	if err := r.finish(); err != nil {
+		return fmt.Errorf("finish: %w", err)
+	}
+	for _, o := range r.batch {
+		if o.admin == nil {
+			continue
+		}
+		if err := r.admin(o); err != nil {
+			return err
+		}
+	}
+	if err := r.enqueue(); err != nil {
+		return fmt.Errorf("enqueue: %w", err)
+	}
+	if housekeeping {
+		if err := r.housekeep(); err != nil {
+			return fmt.Errorf("housekeeping: %w", err)
+		}
+	}
+	if err := r.claims(); err != nil {
+		return fmt.Errorf("claim: %w", err)
+	}
+	return nil
+}
+
+// admin runs one change by hand. A refusal comes before the first statement
+// that changes anything, so it fails its own operation alone.
+func (r *round) admin(o *op) error {
+	o.err = nil
+	err := o.admin(r)
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrWrongState) {
+		o.err = err
+		return nil
+	}
+	return err
+}
+
+func (r *round) begin() error {
+	if r.open {
+		return nil
+	}
+	if _, err := r.w.st.begin.Exec(); err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	r.open = true
+	return nil
+}
+
+// of returns the round's delta for a queue.
+func (r *round) of(q *queueState) *delta {
+	d := r.delta[q]
+	if d == nil {
+		d = &delta{}
+		r.delta[q] = d
+	}
+	return d
+}
+
+// move counts a job from one state to another; 0 is outside.
+func (r *round) move(q *queueState, from, to State, n int64) {
+	d := r.of(q)
+	if from != 0 {
+		d.counts[from] -= n
+	}
+	if to != 0 {
+		d.counts[to] += n
+	}
+	r.dirty = true
+}
+
+// count returns how many jobs of q are in a state, this round included.
+func (r *round) count(q *queueState, s State) int64 {
+	n := q.counts[s]
+	if d := r.delta[q]; d != nil {
+		n += d.counts[s]
+	}
+	return n
+}
+
+// commit writes the counts and makes the round durable. A round that changed
+// nothing leaves no trace in the file.
+func (r *round) commit() error {
+	if !r.dirty {
+		r.rollback()
+		r.w.due = r.next
+		return nil
+	}
+	w := r.w
+	for q, d := range r.delta {
+		if err := r.writeCounts(q, d); err != nil {
+			return fmt.Errorf("count: %w", err)
+		}
+	}
+	if _, err := w.st.closeRound.Exec(w.seq+1, r.nextID, r.now.wall); err != nil {
+		return fmt.Errorf("count: %w", err)
+	}
+	if _, err := w.st.commit.Exec(); err != nil {
+		if isFull(err) {
+			return err // its last frame was not written: the transaction did not happen
+		}
+		return w.stop(err)
+	}
+	r.open = false
+	w.seq, w.nextID, w.due = w.seq+1, r.nextID, r.next
+	w.done.Store(w.seq)
+	for q, d := range r.delta {
+		for s := range d.counts {
+			q.counts[s] += d.counts[s]
+		}
+	}
+	for _, f := range r.done {
+		f()
+	}
+	return nil
+}
+
+func (r *round) writeCounts(q *queueState, d *delta) error {
+	m, now := q.minute, r.now.wall/60_000
+	if m.at != now {
+		if m.in|m.out|m.failed|m.dead != 0 {
+			if _, err := r.w.st.closeMinute.Exec(q.id, m.at, m.in, m.out, m.failed, m.dead); err != nil {
+				return err
+			}
+			if _, err := r.w.st.oldMinutes.Exec(q.id, now-int64(throughputBy.Minutes())); err != nil {
+				return err
+			}
+		}
+		m = minute{at: now}
+	}
+	m.in, m.out, m.failed, m.dead = m.in+d.in, m.out+d.out, m.failed+d.failed, m.dead+d.dead
+	r.done = append(r.done, func() { q.minute = m })
+	if d.lastError != "" {
+		if _, err := r.w.st.setQueueErr.Exec(q.id, r.now.wall, d.lastError); err != nil {
+			return err
+		}
+	}
+	c := &d.counts
+	_, err := r.w.st.addCounts.Exec(c[StateBlocked], c[StateScheduled], c[StateQueued], c[StateRunning], c[StateDone], c[StateDead],
+		c[StateCancelled], m.at, m.in, m.out, m.failed, m.dead, q.id)
+	return err
+}
+
+// rollback forgets the round. SQLite may have rolled back by itself, so its
+// complaint that no transaction is open is no error.
+func (r *round) rollback() {
+	for _, c := range r.dealt {
+		c.jobs = nil
+	}
+	r.dealt = nil
+	if !r.open {
+		return
+	}
+	r.open = false
+	r.w.st.rollback.Exec() //nolint:errcheck // see above
+	for _, f := range r.undo {
+		f()
+	}
+}
+
+// answer tells the callers. Claims that found nothing wait on.
+func (r *round) answer() {
+	for _, c := range r.dealt {
+		r.w.wait.remove(c)
+		c.seq = r.w.seq
+		if !c.leave(claimAnswered) {
+			r.w.giveBack(c)
+			continue
+		}
+		close(c.answered)
+	}
+	for _, o := range r.batch {
+		if o.forget != nil {
+			r.w.wait.remove(o.forget)
+		}
+		if o.claim != nil && len(o.claim.jobs) == 0 {
+			r.w.wait.add(o.claim)
+		}
+		o.seq = r.w.seq
+		close(o.done)
+	}
+}
+
+func scanInt(stmt *sql.Stmt, args ...any) (int64, bool, error) {
+	var n sql.NullInt64
+	err := stmt.QueryRow(args...).Scan(&n)
+	return n.Int64, n.Valid, err
+}

@@ -1,0 +1,129 @@
+package queue
+
+import (
+	"context"
+	"database/sql"
+)
+
+// NOT INDEXED in the updates by id is needed: without it, statistics that were
+// taken while the file was empty turn them into scans of a partial index.
+const (
+	insertJobsHead = `insert into jobs(id,state,queue,priority,run_at,at,started_at,worker,flags,type,created_at,expires_at,spec,payload) values `
+	insertJobsRow  = `(?,?,?,?,?,?,1099511627776,65536,?,?,?,?,?,?)`
+
+	insertPayloads = `insert into payloads(id,data) values `
+
+	// A key is free when its job is gone, cancelled, archived, or done for longer than KeyLife (the last parameter).
+	insertKeysHead = `insert into keys(queue,key,job,body) values `
+	insertKeysRow  = `(?,?,?,?)`
+	keyHolds       = `exists(select 1 from jobs j where j.id=keys.job and (j.state<6 or (j.state=7 and j.flags&16=0) or (j.state=6 and j.at>?)))`
+	insertKeysTail = ` on conflict(queue,key) do update set job=excluded.job, body=excluded.body where not ` + keyHolds
+
+	claimable = `select j.id,j.run,j.type,j.priority,j.run_at,j.created_at,j.failures,j.crashes,j.expires_at,j.flags,j.spec,j.payload
+ from jobs j where j.state=4 and j.queue=? order by j.priority desc, j.run_at, j.id limit ?`
+	claimHead = `with v(i,w,u) as (values `
+	claimRow  = `(?,?,?)`
+	claimTail = `) update jobs not indexed set state=5, run=run+1, worker=v.w, at=v.u, started_at=? from v where jobs.id=v.i and state=4`
+
+	ackHead = `update jobs not indexed set state=6, at=? where id in (`
+	ackTail = `) and run=? and state=5 returning id, queue`
+
+	setResults  = `insert into outcomes(id,result) values `
+	setErrors   = `insert into outcomes(id,last_error) values `
+	onResult    = ` on conflict(id) do update set result=excluded.result`
+	onError     = ` on conflict(id) do update set last_error=excluded.last_error`
+	setProgress = `insert into outcomes(id,progress) values (?,?) on conflict(id) do update set progress=excluded.progress`
+
+	// What a run's end, an extend or the reaper needs to know of a job.
+	heldColumns = `id,queue,run,state,failures,crashes,interruptions,started_at,worker,flags,spec`
+	held        = `select ` + heldColumns + ` from jobs not indexed where id=?`
+	expired     = `select ` + heldColumns + ` from jobs where state=5 and at>? and at<=? order by at limit ?`
+
+	settle = `update jobs not indexed set state=?, at=?, run_at=coalesce(?,run_at), failures=?, crashes=?, interruptions=?, flags=?, error_fp=coalesce(?,error_fp) where id=?`
+	extend = `update jobs not indexed set at=? where id=? and run=? and state=5`
+
+	insertRun = `insert into job_runs(job,run,started_at,ended_at,outcome,worker,error) values (?,?,?,?,?,?,?)`
+	trimRuns  = `delete from job_runs where job=? and run<=?`
+
+	dueJobs    = `select id,queue from jobs where state=3 and at<=? order by at limit ?`
+	promote    = `update jobs not indexed set state=4, at=1099511627776 where id in (`
+	staleJobs  = `select ` + heldColumns + ` from jobs where expires_at is not null and state in (3,4) and expires_at<=? order by expires_at limit ?`
+	oldJobs    = `select id,flags from jobs where queue=? and state=? and state>=6 and at<=? order by at limit ?`
+	deleteJobs = `delete from jobs where id in (`
+
+	nextDue     = `select min(at) from jobs where state=3`
+	nextLease   = `select min(at) from jobs where state=5 and at>?`
+	nextExpiry  = `select min(expires_at) from jobs where expires_at is not null and state in (3,4)`
+	addCounts   = `update counts set blocked=blocked+?, scheduled=scheduled+?, queued=queued+?, running=running+?, done=done+?, dead=dead+?, cancelled=cancelled+?, minute=?, m_in=?, m_out=?, m_failed=?, m_dead=? where id=?`
+	closeRound  = `update counts set seq=?, next_id=?, committed_at=? where id=0`
+	closeMinute = `insert into minutes(queue,minute,enqueued,done,failed,dead) values (?,?,?,?,?,?) on conflict do update set enqueued=enqueued+excluded.enqueued, done=done+excluded.done, failed=failed+excluded.failed, dead=dead+excluded.dead`
+	setQueueErr = `insert into last_errors(queue,at,error) values (?,?,?) on conflict do update set at=excluded.at, error=excluded.error`
+)
+
+// statements are the writer's, prepared once on its connection.
+type statements struct {
+	begin, commit, rollback, savepoint, rollbackTo, releaseTo        *sql.Stmt
+	claimable, held, expired, settle, extend, setProgress, insertRun *sql.Stmt
+	trimRuns, payload, keyOwner, jobBrief, dueJobs, staleJobs        *sql.Stmt
+	nextDue, nextLease, nextExpiry, addCounts, closeRound            *sql.Stmt
+	closeMinute, setQueueErr, oldJobs, deleteKey, oldMinutes         *sql.Stmt
+	findType, addType, findWorker, addWorker, addQueue, addCount     *sql.Stmt
+	retry, flag, putPayload, dropPayload                             *sql.Stmt
+
+	insertJobs, insertPayloads, insertKeys, claim, ack, setResults, setErrors *bulk
+	promote, deleteJobs, deletePayloads, deleteOutcomes, deleteRuns           *bulk
+}
+
+func prepare(ctx context.Context, conn *sql.Conn) (*statements, error) {
+	s := &statements{}
+	single := map[**sql.Stmt]string{
+		&s.begin: "begin immediate", &s.commit: "commit", &s.rollback: "rollback",
+		&s.savepoint: "savepoint op", &s.rollbackTo: "rollback to op", &s.releaseTo: "release op",
+		&s.claimable: claimable, &s.held: held, &s.expired: expired, &s.settle: settle, &s.extend: extend,
+		&s.setProgress: setProgress, &s.insertRun: insertRun, &s.trimRuns: trimRuns,
+		&s.payload:  "select data from payloads where id=?",
+		&s.keyOwner: "select job, body from keys where queue=? and key=?",
+		&s.jobBrief: "select state, run_at, created_at from jobs where id=?",
+		&s.dueJobs:  dueJobs, &s.staleJobs: staleJobs, &s.oldJobs: oldJobs,
+		&s.nextDue: nextDue, &s.nextLease: nextLease, &s.nextExpiry: nextExpiry,
+		&s.addCounts: addCounts, &s.closeRound: closeRound, &s.closeMinute: closeMinute, &s.setQueueErr: setQueueErr,
+		&s.deleteKey:  "delete from keys where queue=? and key=? and job=?",
+		&s.oldMinutes: "delete from minutes where queue=? and minute<?",
+		&s.findType:   "select id from types where name=?", &s.addType: "insert into types(name) values (?)",
+		&s.findWorker: "select id from workers where name=?", &s.addWorker: "insert into workers(name,seen_at) values (?,?)",
+		&s.addQueue: "insert into queues(name) values (?)", &s.addCount: "insert into counts(id) values (?)",
+		&s.retry:       "update jobs not indexed set state=4, at=1099511627776, run_at=?, failures=0, crashes=0, flags=?, archived_at=null, expires_at=null, payload=iif(?,?,payload) where id=?",
+		&s.flag:        "update jobs not indexed set flags=? where id=?",
+		&s.putPayload:  "insert into payloads(id,data) values (?,?) on conflict(id) do update set data=excluded.data",
+		&s.dropPayload: "delete from payloads where id=?",
+	}
+	for dst, text := range single {
+		stmt, err := conn.PrepareContext(ctx, text)
+		if err != nil {
+			return nil, err
+		}
+		*dst = stmt
+	}
+	lists := map[**bulk][3]string{
+		&s.insertJobs:     {insertJobsHead, insertJobsRow, ""},
+		&s.insertPayloads: {insertPayloads, "(?,?)", ""},
+		&s.insertKeys:     {insertKeysHead, insertKeysRow, insertKeysTail},
+		&s.claim:          {claimHead, claimRow, claimTail},
+		&s.ack:            {ackHead, "?", ackTail},
+		&s.setResults:     {setResults, "(?,?)", onResult},
+		&s.setErrors:      {setErrors, "(?,?)", onError},
+		&s.promote:        {promote, "?", ")"},
+		&s.deleteJobs:     {deleteJobs, "?", ")"},
+		&s.deletePayloads: {"delete from payloads where id in (", "?", ")"},
+		&s.deleteOutcomes: {"delete from outcomes where id in (", "?", ")"},
+		&s.deleteRuns:     {"delete from job_runs where job in (", "?", ")"},
+	}
+	for dst, parts := range lists {
+		l, err := prepareBulk(ctx, conn, parts[0], parts[1], parts[2])
+		if err != nil {
+			return nil, err
+		}
+		*dst = l
+	}
+	return s, nil
+}

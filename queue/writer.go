@@ -1,0 +1,222 @@
+package queue
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// writer owns the one connection that writes. Its goroutine takes every
+// operation that waits, runs them in one transaction, commits once, and then
+// answers all: group commit. What it keeps in memory (counts, ids, names) is a
+// copy of the file as of the last commit.
+type writer struct {
+	conn     *sql.Conn
+	st       *statements
+	log      *slog.Logger
+	clock    clock
+	opts     Options
+	disk     *disk
+	epoch    int64
+	names    *names
+	nextID   int64
+	seq      int64
+	wait     waiters
+	due      agenda
+	bootedAt int64 // lease clock
+	returned []*op // jobs of claimers that went away, for the next round
+	ops      chan *op
+	done     atomic.Int64 // seq of the last commit, for readers
+	failed   chan struct{}
+	err      error // set before failed is closed
+}
+
+// op is one call on its way through the writer. The parts that are set are
+// executed in the order of the fields.
+type op struct {
+	finish  []finish             // acks, fails, releases and extends
+	admin   func(r *round) error // one change by hand
+	enqueue []*row
+	claim   *claim
+	forget  *claim // a claimer that went away
+
+	done chan struct{} // closed when its first round is over and the fields below are set
+	err  error
+	seq  int64
+}
+
+const (
+	defaultMaxRound = 512
+	maxRoundRows    = 8192 // rows after which a round takes no further operation
+)
+
+// run executes rounds until ops is closed and empty.
+func (w *writer) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		var first *op
+		select {
+		case o, ok := <-w.ops:
+			if !ok {
+				return
+			}
+			first = o
+		case <-timer.C:
+		}
+		batch := append(w.returned, w.collect(first)...)
+		w.returned = nil
+		w.process(batch)
+		timer.Reset(w.due.sleep(w.clock.read()))
+		select {
+		case <-w.failed:
+			w.refuse()
+			return
+		default:
+		}
+	}
+}
+
+// collect adds to first what waits besides it.
+func (w *writer) collect(first *op) []*op {
+	if first == nil {
+		return nil
+	}
+	batch := []*op{first}
+	rows := first.rows()
+	for len(batch) < w.opts.MaxRound && rows < maxRoundRows {
+		select {
+		case o, ok := <-w.ops:
+			if !ok {
+				return batch
+			}
+			batch = append(batch, o)
+			rows += o.rows()
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+func (o *op) rows() int {
+	n := len(o.finish) + len(o.enqueue)
+	if o.claim != nil {
+		n += o.claim.max
+	}
+	return n
+}
+
+// process runs a batch as one round. When the round fails it took no effect;
+// then each operation gets a round of its own, so that only the one at fault
+// fails. Enqueues come last: on a full disk the others shall have the room.
+func (w *writer) process(batch []*op) {
+	err := w.round(batch, true)
+	if err == nil {
+		return
+	}
+	if isFull(err) {
+		w.makeRoom()
+	}
+	w.due.postpone(w.clock.read())
+	if w.broken() {
+		answer(batch, err)
+		return
+	}
+	w.log.Warn("round failed, its operations run one by one", "operations", len(batch), "err", err)
+	for _, enqueues := range []bool{false, true} {
+		for _, o := range batch {
+			if (len(o.enqueue) > 0) != enqueues {
+				continue
+			}
+			if err := w.round([]*op{o}, false); err != nil {
+				w.log.Error("operation failed", "err", err)
+				answer([]*op{o}, err)
+			}
+		}
+	}
+}
+
+// answer gives every operation of a failed round its error.
+func answer(batch []*op, err error) {
+	switch {
+	case isFull(err):
+		err = ErrDiskFull
+	case !errors.Is(err, ErrUnknownOutcome):
+		err = fmt.Errorf("write: %w", err)
+	}
+	for _, o := range batch {
+		o.fail(err)
+	}
+}
+
+func (o *op) fail(err error) {
+	o.err = err
+	close(o.done)
+}
+
+// stop marks the writer as broken: the process has to start again, since only
+// recovery can tell what the file holds.
+func (w *writer) stop(err error) error {
+	err = fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+	w.err = err
+	w.log.Error("commit failed, the queue stops", "err", err)
+	close(w.failed)
+	return err
+}
+
+func (w *writer) broken() bool {
+	select {
+	case <-w.failed:
+		return true
+	default:
+		return false
+	}
+}
+
+// refuse answers what still comes after the writer broke.
+func (w *writer) refuse() {
+	for o := range w.ops {
+		o.fail(fmt.Errorf("%w: %w", ErrClosed, w.err))
+	}
+}
+
+// round runs a batch in one transaction and answers it. On an error nothing
+// took effect and nothing was answered, unless the error is ErrUnknownOutcome.
+func (w *writer) round(batch []*op, housekeeping bool) error {
+	r := &round{w: w, now: w.clock.read(), batch: batch}
+	err := r.run(housekeeping)
+	if err == nil {
+		err = r.commit()
+	}
+	if err != nil {
+		r.rollback()
+		return err
+	}
+	r.answer()
+	return nil
+}
+
+// giveBack releases the jobs of a claim whose caller went away before it was
+// answered.
+func (w *writer) giveBack(c *claim) {
+	o := &op{done: make(chan struct{})}
+	for _, j := range c.jobs {
+		o.finish = append(o.finish, finish{kind: finishRelease, lease: lease{j.ID, j.Run}, valid: true})
+	}
+	w.returned = append(w.returned, o)
+	w.due.again = true
+}
+
+// makeRoom frees what the queue holds in reserve and lets the WAL start again
+// from its beginning, so that claims and acks have room on a full disk.
+func (w *writer) makeRoom() {
+	w.disk.release()
+	var busy, frames, moved int
+	err := w.conn.QueryRowContext(context.Background(), "pragma wal_checkpoint(restart)").Scan(&busy, &frames, &moved)
+	w.log.Warn("the disk is full; the reserve was freed", "checkpointed", moved, "frames", frames, "err", err)
+}
