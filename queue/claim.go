@@ -23,8 +23,10 @@ func (q *Queue) Claim(ctx context.Context, req ClaimRequest) (Claims, Seq, error
 	o := &op{finish: make([]finish, 0, len(req.Acks)+len(req.Fails))}
 	out.Acks = q.ackItems(o, req.Acks)
 	out.Fails = q.failItems(o, req.Fails)
-	c := &claim{queues: req.Queues, max: max(req.Max, 1), lease: req.Lease, worker: req.Worker,
-		turn: q.turns.next(req.Queues), answered: make(chan struct{})}
+	c := &claim{
+		queues: req.Queues, max: max(req.Max, 1), lease: req.Lease, worker: req.Worker,
+		turn: q.turns.next(req.Queues), answered: make(chan struct{}),
+	}
 	o.claim = c
 	if q.drained() {
 		c.leave(claimLeft)

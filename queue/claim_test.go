@@ -135,8 +135,10 @@ func TestClaimWaits(t *testing.T) {
 		c := claimOne(t, q, "mail")
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			out, _, err := q.Claim(ctx, queue.ClaimRequest{Queues: []string{"mail"}, Wait: 10 * time.Second, Acks: []queue.Ack{{Lease: c.Lease}, {Lease: c.Lease}},
-				Fails: []queue.Fail{{Lease: "x"}}})
+			out, _, err := q.Claim(ctx, queue.ClaimRequest{
+				Queues: []string{"mail"}, Wait: 10 * time.Second, Acks: []queue.Ack{{Lease: c.Lease}, {Lease: c.Lease}},
+				Fails: []queue.Fail{{Lease: "x"}},
+			})
 			if err != nil || len(out.Jobs) != 1 || out.Acks[0].Err != nil {
 				t.Errorf("%+v %v", out, err)
 			}

@@ -12,7 +12,8 @@ import (
 const (
 	maxWatermark = 256 << 20
 	maxReserve   = 8 << 20
-	lookEvery    = 250 // ms between two looks at the free space
+	lookEvery    = 250       // ms between two looks at the free space
+	minRoom      = 256 << 10 // free bytes that do without the reserve for a while
 )
 
 // disk watches the space of the disk that the file is on. Under the watermark
@@ -29,7 +30,7 @@ type disk struct {
 
 	lookedAt int64 // wall clock, ms
 	isFull   bool
-	held     bool // the reserve is there
+	held     int64 // bytes of the reserve that are there
 }
 
 func openDisk(path string, watermark int64, log *slog.Logger) (*disk, error) {
@@ -45,8 +46,8 @@ func openDisk(path string, watermark int64, log *slog.Logger) (*disk, error) {
 		watermark = min(maxWatermark, total/20)
 	}
 	d := &disk{dir: dir, reserve: path + "-reserve", size: min(maxReserve, total/16), watermark: watermark, log: log, stat: statDisk}
-	if _, err := os.Stat(d.reserve); err == nil {
-		d.held = true
+	if info, err := os.Stat(d.reserve); err == nil {
+		d.held = info.Size()
 	}
 	if free < d.watermark/2 { // the database needs some room to open
 		d.release()
@@ -75,28 +76,50 @@ func (d *disk) look(now int64) {
 		d.log.Error("the free space of the disk is unknown", "dir", d.dir, "err", err)
 		return
 	}
+	d.hold(free)
 	was := d.isFull
-	d.isFull = free < d.watermark
+	// Without the reserve, what is free is what claims and acks will need: new
+	// jobs would use it up.
+	d.isFull = free < d.watermark || d.held == 0
 	if d.isFull != was {
 		d.log.Warn("free space of the disk", "dir", d.dir, "bytes", free, "watermark", d.watermark, "new_jobs_refused", d.isFull)
 	}
-	if !d.isFull {
-		d.hold(free)
+}
+
+// hold lays the reserve down, when it is not there in full and leaves enough
+// free.
+func (d *disk) hold(free int64) {
+	if d.held >= d.size || d.watermark < 0 || free+d.held < d.watermark+d.size {
+		return
+	}
+	d.lay(d.size)
+}
+
+// holdHalf lays down a reserve of half of what is free on a full disk, for the
+// next time that nothing is.
+func (d *disk) holdHalf() {
+	if d.watermark >= 0 {
+		d.lay(min(d.size, d.free()/2))
 	}
 }
 
-// hold lays the reserve down, when it is not there and leaves enough free.
-func (d *disk) hold(free int64) {
-	if d.held || d.watermark < 0 || free < d.watermark+d.size {
-		return
-	}
-	err := writeReserve(d.reserve, d.size)
+// free returns the free bytes of the disk, 0 when they are not known.
+func (d *disk) free() int64 {
+	free, _, _, err := d.stat(d.dir)
 	if err != nil {
+		return 0
+	}
+	return free
+}
+
+func (d *disk) lay(size int64) {
+	if err := writeReserve(d.reserve, size); err != nil {
 		d.log.Warn("no disk space could be reserved", "path", d.reserve, "err", err)
-		os.Remove(d.reserve) //nolint:errcheck // it may not exist
+		_ = os.Remove(d.reserve) // it may not exist
+		d.held = 0
 		return
 	}
-	d.held = true
+	d.held = size
 }
 
 func writeReserve(path string, size int64) error {
@@ -117,11 +140,11 @@ func (zeros) Read(b []byte) (int, error) {
 
 // release gives the reserve's space to the database.
 func (d *disk) release() {
-	if d.held {
+	if d.held > 0 {
 		if err := os.Remove(d.reserve); err != nil {
 			d.log.Warn("the reserve cannot be freed", "path", d.reserve, "err", err)
 		}
 	}
-	d.held = false
+	d.held = 0
 	d.lookedAt = 0
 }

@@ -126,6 +126,9 @@ func checkCounts(t *testing.T, path string) {
 			t.Errorf("%s %s: counter %d, rows %d", name, state, counted, rowsThere)
 		}
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	var check string
 	if err := db.QueryRow("pragma integrity_check").Scan(&check); err != nil || check != "ok" {
 		t.Errorf("integrity_check: %s, %v", check, err)

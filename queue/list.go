@@ -30,8 +30,10 @@ type walk struct {
 
 var (
 	newestFirst = walk{where: "1", keys: []string{"id"}, after: "id < ?", order: "id desc"}
-	claimOrder  = walk{where: "state = 4 and queue = ?", keys: []string{"-priority", "run_at", "id"},
-		after: "(-priority, run_at, id) > (?, ?, ?)", order: "priority desc, run_at, id", queue: true}
+	claimOrder  = walk{
+		where: "state = 4 and queue = ?", keys: []string{"-priority", "run_at", "id"},
+		after: "(-priority, run_at, id) > (?, ?, ?)", order: "priority desc, run_at, id", queue: true,
+	}
 	dueOrder    = walk{where: "state = 3", keys: []string{"at", "id"}, after: "(at, id) > (?, ?)", order: "at, id"}
 	leaseOrder  = walk{where: "state = 5", keys: []string{"at", "id"}, after: "(at, id) > (?, ?)", order: "at, id"}
 	finishOrder = walk{keys: []string{"at", "id"}, after: "(at, id) < (?, ?)", order: "at desc, id desc", queue: true}

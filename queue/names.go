@@ -37,8 +37,10 @@ const namesKept = 10_000
 
 // loadNames reads the queues with their counts.
 func loadNames(ctx context.Context, conn *sql.Conn) (*names, error) {
-	n := &names{queues: map[string]*queueState{}, byID: map[int64]*queueState{},
-		types: map[string]int64{}, typeOf: map[int64]string{}, workers: map[string]int64{}}
+	n := &names{
+		queues: map[string]*queueState{}, byID: map[int64]*queueState{},
+		types: map[string]int64{}, typeOf: map[int64]string{}, workers: map[string]int64{},
+	}
 	rows, err := conn.QueryContext(ctx, `select q.id, q.name, q.settings, c.blocked, c.scheduled, c.queued, c.running, c.done, c.dead, c.cancelled,
  c.minute, c.m_in, c.m_out, c.m_failed, c.m_dead from queues q join counts c on c.id = q.id`)
 	if err != nil {

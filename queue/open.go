@@ -91,8 +91,10 @@ func (q *Queue) open(ctx context.Context, path string, opts Options, d *disk) (e
 	if err != nil {
 		return err
 	}
-	q.w = &writer{conn: conn, log: opts.Logger, clock: newClock(opts.Now), opts: opts, disk: d,
-		ops: make(chan *op, 1024), failed: make(chan struct{})}
+	q.w = &writer{
+		conn: conn, log: opts.Logger, clock: newClock(opts.Now), opts: opts, disk: d,
+		ops: make(chan *op, 1024), failed: make(chan struct{}),
+	}
 	if err := q.w.setUp(ctx); err != nil {
 		return err
 	}
@@ -199,6 +201,13 @@ func (q *Queue) closeFiles() error {
 		errs = append(errs, q.read.Close())
 	}
 	if q.w != nil {
+		if ours := q.w.st != nil; ours && !q.w.opts.ExternalCheckpoints && !q.w.broken() {
+			// All that was committed is safe in the WAL too, but a person who
+			// copies the file of a stopped node expects it to be complete.
+			if err := q.w.emptyWAL(); err != nil {
+				q.w.log.Warn("the WAL stays", "err", err)
+			}
+		}
 		errs = append(errs, q.w.conn.Close())
 	}
 	if q.write != nil {

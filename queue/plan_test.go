@@ -67,6 +67,9 @@ func TestClaimPlan(t *testing.T) {
 					}
 					plan += detail + "\n"
 				}
+				if err := rows.Err(); err != nil {
+					t.Fatal(err)
+				}
 				if !strings.Contains(plan, p.want) || strings.Contains(plan, "SCAN jobs") || strings.Contains(plan, "SCAN j\n") || strings.Contains(plan, "TEMP B-TREE") {
 					t.Errorf("got\n%swant %s and no scan or temporary b-tree", plan, p.want)
 				}

@@ -98,7 +98,7 @@ func prepare(ctx context.Context, conn *sql.Conn) (*statements, error) {
 		&s.dropPayload: "delete from payloads where id=?",
 	}
 	for dst, text := range single {
-		stmt, err := conn.PrepareContext(ctx, text)
+		stmt, err := conn.PrepareContext(ctx, text) //nolint:sqlclosecheck // it lives as long as the connection
 		if err != nil {
 			return nil, err
 		}

@@ -30,8 +30,13 @@ func TestBadSpecs(t *testing.T) {
 		"timeout_ms":      {{Queue: "q", Timeout: -1}, {Queue: "q", Timeout: 1}, {Queue: "q", Timeout: 8 * 24 * time.Hour}},
 		"idempotency_key": {{Queue: "q", IdempotencyKey: long}},
 		"tags":            {{Queue: "q", Tags: tags}, {Queue: "q", Tags: map[string]string{"": "x"}}, {Queue: "q", Tags: map[string]string{"x": long}}, {Queue: "q", Tags: map[string]string{"x": "\xff"}}},
-		"backoff": {{Queue: "q", Backoff: &queue.Backoff{}}, {Queue: "q", Backoff: &queue.Backoff{Kind: "fixed"}}, {Queue: "q", Backoff: &queue.Backoff{Kind: "list"}},
-			{Queue: "q", Backoff: &queue.Backoff{Kind: "fixed", Base: -1}}, {Queue: "q", Backoff: &queue.Backoff{Kind: "list", Delays: []time.Duration{-1}}}},
+		"backoff": {
+			{Queue: "q", Backoff: &queue.Backoff{}},
+			{Queue: "q", Backoff: &queue.Backoff{Kind: "fixed"}},
+			{Queue: "q", Backoff: &queue.Backoff{Kind: "list"}},
+			{Queue: "q", Backoff: &queue.Backoff{Kind: "fixed", Base: -1}},
+			{Queue: "q", Backoff: &queue.Backoff{Kind: "list", Delays: []time.Duration{-1}}},
+		},
 	} {
 		for _, s := range specs {
 			_, _, err := q.Enqueue(ctx, s)

@@ -212,11 +212,27 @@ func (w *writer) giveBack(c *claim) {
 	w.due.again = true
 }
 
-// makeRoom frees what the queue holds in reserve and lets the WAL start again
-// from its beginning, so that claims and acks have room on a full disk.
+// makeRoom finds room for claims and acks on a full disk. Emptying the WAL
+// gives back the space that it has, but a file that has to grow for it needs
+// the reserve. Half of what is found then becomes a reserve again: as claims
+// and acks let the file grow little, that lasts until a person comes.
 func (w *writer) makeRoom() {
-	w.disk.release()
+	err := w.emptyWAL()
+	release := err != nil || w.disk.free() < minRoom
+	if release {
+		w.disk.release()
+		err = w.emptyWAL()
+		w.disk.holdHalf()
+	}
+	w.log.Warn("the disk is full", "reserve_used", release, "free", w.disk.free(), "err", err)
+}
+
+// emptyWAL moves the WAL into the file and truncates it.
+func (w *writer) emptyWAL() error {
 	var busy, frames, moved int
-	err := w.conn.QueryRowContext(context.Background(), "pragma wal_checkpoint(restart)").Scan(&busy, &frames, &moved)
-	w.log.Warn("the disk is full; the reserve was freed", "checkpointed", moved, "frames", frames, "err", err)
+	err := w.conn.QueryRowContext(context.Background(), "pragma wal_checkpoint(truncate)").Scan(&busy, &frames, &moved)
+	if err == nil && busy != 0 {
+		err = errors.New("a reader holds on to the WAL")
+	}
+	return err
 }
