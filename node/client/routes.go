@@ -1,0 +1,168 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Claim settles req.Acks and req.Fails and waits up to req.WaitMS for jobs. An
+// empty answer is no error. When ctx ends while it waits, the node gives the
+// jobs that it was about to hand out to others.
+func (c *Client) Claim(ctx context.Context, req ClaimRequest) (Claims, error) {
+	var out Claims
+	err := c.do(ctx, call{
+		method: http.MethodPost, path: "/v1/claims", body: req,
+		wait:  time.Duration(req.WaitMS) * time.Millisecond,
+		limit: int64(max(req.Max, 1)+1) * maxAnswerJob,
+	}, &out)
+	if err != nil {
+		return Claims{}, fmt.Errorf("claim: %w", err)
+	}
+	if len(out.Acks) != len(req.Acks) || len(out.Fails) != len(req.Fails) {
+		return out, fmt.Errorf("claim: %d acks and %d fails were sent, %d and %d answered",
+			len(req.Acks), len(req.Fails), len(out.Acks), len(out.Fails))
+	}
+	return out, nil
+}
+
+// Ack finishes runs that ended well. The results are in the order of acks; see
+// [Result.Err].
+func (c *Client) Ack(ctx context.Context, acks ...Ack) ([]Result, error) {
+	return c.settle(ctx, "ack", "/v1/acks", AckRequest{Acks: acks}, len(acks))
+}
+
+// Fail reports runs that ended badly: their jobs are tried again, or are dead.
+func (c *Client) Fail(ctx context.Context, fails ...Fail) ([]Result, error) {
+	return c.settle(ctx, "fail", "/v1/fails", FailRequest{Fails: fails}, len(fails))
+}
+
+// Release gives jobs back without costing them an attempt.
+func (c *Client) Release(ctx context.Context, releases ...Release) ([]Result, error) {
+	return c.settle(ctx, "release", "/v1/releases", ReleaseRequest{Releases: releases}, len(releases))
+}
+
+// Extend prolongs leases. A result's Cancel tells that the job's cancellation
+// was asked for.
+func (c *Client) Extend(ctx context.Context, extends ...Extend) ([]Result, error) {
+	return c.settle(ctx, "extend", "/v1/extends", ExtendRequest{Extends: extends}, len(extends))
+}
+
+func (c *Client) settle(ctx context.Context, verb, path string, body any, items int) ([]Result, error) {
+	if items == 0 {
+		return nil, nil
+	}
+	var out Results
+	if err := c.do(ctx, call{method: http.MethodPost, path: path, body: body}, &out); err != nil {
+		return nil, fmt.Errorf("%s: %w", verb, err)
+	}
+	if len(out.Results) != items {
+		return nil, fmt.Errorf("%s: %d were sent, %d answered", verb, items, len(out.Results))
+	}
+	return out.Results, nil
+}
+
+// Job returns a job with its payload and the runs that did not end well.
+func (c *Client) Job(ctx context.Context, id string) (Job, error) {
+	return c.job(ctx, call{method: http.MethodGet, path: jobPath(id, "")}, "job "+id)
+}
+
+// Retry makes a dead job claimable again with all its attempts. A payload that
+// is not empty takes the place of the job's.
+func (c *Client) Retry(ctx context.Context, id string, payload json.RawMessage) (Job, error) {
+	return c.job(ctx, call{method: http.MethodPost, path: jobPath(id, "/retry"), body: RetryRequest{Payload: payload}}, "retry job "+id)
+}
+
+// Cancel cancels a job: at once unless it runs. A running one is flagged, and
+// its worker told with its next extend.
+func (c *Client) Cancel(ctx context.Context, id string) (Job, error) {
+	return c.job(ctx, call{method: http.MethodPost, path: jobPath(id, "/cancel")}, "cancel job "+id)
+}
+
+func (c *Client) job(ctx context.Context, req call, what string) (Job, error) {
+	var out Job
+	if err := c.do(ctx, req, &out); err != nil {
+		return Job{}, fmt.Errorf("%s: %w", what, err)
+	}
+	return out, nil
+}
+
+func jobPath(id, action string) string { return "/v1/jobs/" + url.PathEscape(id) + action }
+
+// Filter selects jobs for [Client.Jobs]. The zero value selects all.
+type Filter struct {
+	Queue string
+	State string // such as "dead"
+	Type  string
+	Tag   string // "name" or "name:value"
+	Error string // a fingerprint, as in Job.ErrorFP
+	After string // Jobs.Next of the page before
+	Limit int    // of the page; 0: the node's default
+}
+
+// Jobs returns a page of jobs, without payloads.
+func (c *Client) Jobs(ctx context.Context, f Filter) (Jobs, error) {
+	query := url.Values{}
+	for name, value := range map[string]string{
+		"queue": f.Queue, "state": f.State, "type": f.Type, "tag": f.Tag, "error": f.Error, "after": f.After,
+	} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if f.Limit > 0 {
+		query.Set("limit", strconv.Itoa(f.Limit))
+	}
+	var out Jobs
+	if err := c.do(ctx, call{method: http.MethodGet, path: "/v1/jobs", query: query}, &out); err != nil {
+		return Jobs{}, fmt.Errorf("list jobs: %w", err)
+	}
+	return out, nil
+}
+
+// Queues returns every queue with its counts.
+func (c *Client) Queues(ctx context.Context) ([]Queue, error) {
+	var out Queues
+	if err := c.do(ctx, call{method: http.MethodGet, path: "/v1/queues"}, &out); err != nil {
+		return nil, fmt.Errorf("queues: %w", err)
+	}
+	return out.Queues, nil
+}
+
+// Health returns the state of the queues, or of one if queue is not empty, and
+// of the node's replication.
+func (c *Client) Health(ctx context.Context, queue string) (Health, error) {
+	query := url.Values{}
+	if queue != "" {
+		query.Set("queue", queue)
+	}
+	var out Health
+	if err := c.do(ctx, call{method: http.MethodGet, path: "/v1/health", query: query}, &out); err != nil {
+		return Health{}, fmt.Errorf("health: %w", err)
+	}
+	return out, nil
+}
+
+// Ready asks whether the node serves. A node that answers that it does not is
+// no error.
+func (c *Client) Ready(ctx context.Context) (Ready, error) {
+	var out Ready
+	err := c.do(ctx, call{method: http.MethodGet, path: "/readyz", accept: http.StatusServiceUnavailable}, &out)
+	if err != nil {
+		return Ready{}, fmt.Errorf("ready: %w", err)
+	}
+	return out, nil
+}
+
+// Version returns the version of the node.
+func (c *Client) Version(ctx context.Context) (Version, error) {
+	var out Version
+	if err := c.do(ctx, call{method: http.MethodGet, path: "/version"}, &out); err != nil {
+		return Version{}, fmt.Errorf("version: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,89 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// run is a job whose handler runs.
+type run struct {
+	job      Claimed
+	end      context.CancelCauseFunc // of the handler's context
+	started  time.Time
+	leaseEnd time.Time // by this machine's clock
+	lost     bool      // the source said so: there is nothing left to report
+}
+
+// start runs the handler of a job.
+func (s *shift) start(job Claimed, now time.Time) {
+	ctx, end := context.WithCancelCause(s.base)
+	r := &run{job: job, end: end, started: now, leaseEnd: now.Add(s.opts.Lease)}
+	if len(s.running) == 0 {
+		s.beat.next = now.Add(s.beatEvery())
+	}
+	s.running[job.Lease] = r
+	h := s.handler(job.Type)
+	s.call(func() func() {
+		timed, stop := withTimeout(ctx, job.TimeoutMS)
+		result, err := handle(timed, h, job)
+		cause := context.Cause(timed)
+		stop()
+		end(nil)
+		return func() { s.ended(r, outcome{job: job, result: result, err: err}, cause) }
+	})
+}
+
+// withTimeout bounds a run a little more tightly than the source does, so that
+// the failure that is kept is the handler's own and not just "timeout".
+func withTimeout(ctx context.Context, timeoutMS int64) (context.Context, context.CancelFunc) {
+	if timeoutMS <= 0 {
+		return context.WithCancel(ctx)
+	}
+	timeout := time.Duration(timeoutMS) * time.Millisecond
+	return context.WithTimeoutCause(ctx, timeout-min(timeout/20, 500*time.Millisecond), ErrTimeout)
+}
+
+// ended decides what becomes of a job whose handler returned.
+func (s *shift) ended(r *run, o outcome, cause error) {
+	delete(s.running, r.job.Lease)
+	log := s.log.With("job", r.job.ID, "queue", r.job.Queue, "type", r.job.Type, "run", r.job.Run,
+		"ms", time.Since(r.started).Milliseconds())
+	if r.lost {
+		log.Warn("a run ended after its lease was lost; its outcome is dropped", "err", o.err)
+		return
+	}
+	o.kind = outcomeOf(o.err, cause)
+	switch o.kind {
+	case ackRun:
+		log.Debug("job done")
+	case releaseRun:
+		log.Info("job given back", "cause", cause)
+	case failRun:
+		if errors.Is(cause, ErrTimeout) {
+			o.err = fmt.Errorf("%w (%s): %w", ErrTimeout, time.Duration(r.job.TimeoutMS)*time.Millisecond, o.err)
+		}
+		log.Warn("job failed", "attempt", r.job.Attempt, "err", o.err)
+	}
+	// A node that was down gives every lease another 30 s when it is back, so an
+	// ack may still be taken after the lease ended by the clock here.
+	o.giveUp = r.leaseEnd.Add(s.opts.Lease)
+	s.pending = append(s.pending, o)
+}
+
+// outcomeOf tells how a run ended. A handler that finished its work is
+// believed, also when its context ended before; one that broke off because it
+// was told to is not blamed.
+func outcomeOf(err, cause error) outcomeKind {
+	if err == nil {
+		return ackRun
+	}
+	if _, ok := errors.AsType[*fatalError](err); ok {
+		return failRun
+	}
+	if errors.Is(cause, ErrStopped) || errors.Is(cause, ErrCancelled) || errors.Is(cause, ErrLeaseLost) {
+		return releaseRun
+	}
+	return failRun
+}

@@ -1,0 +1,161 @@
+package client
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// shift is one Run of a Worker. One goroutine, that of run, owns its fields:
+// calls to the source and handlers run in goroutines of their own and hand back
+// what to do with their answer as a func for the owner to call. So nothing here
+// is locked, and no call to the source holds up another of a different kind.
+type shift struct {
+	*Worker
+	calls  sync.WaitGroup     // every goroutine of the shift
+	base   context.Context    // of handlers and calls: outlives the context of Run
+	cancel context.CancelFunc // of base
+	events chan func()
+	over   chan struct{} // closed when nobody reads events any more
+
+	running map[string]*run // by lease
+	pending []outcome       // what the source has not been told yet
+
+	claim  lane // asks for jobs
+	settle lane // reports outcomes
+	beat   lane // extends leases
+
+	claimWaits bool // the claim under way may wait long for its answer
+	claimSince time.Time
+	endClaim   context.CancelFunc
+
+	stopping bool
+	graceEnd time.Time // after it handlers are cancelled
+	expelled bool      // they have been
+	failure  error     // the source refuses this worker
+}
+
+// lane is a kind of call to the source, of which one is under way at a time.
+type lane struct {
+	busy  bool
+	next  time.Time // not before; zero: at once
+	fails int       // in a row
+}
+
+// failed notes a call that brought no answer and returns when to try again.
+func (l *lane) failed(now time.Time) {
+	l.fails++
+	l.next = now.Add(retryDelay(l.fails))
+}
+
+func (l *lane) succeeded() { l.fails, l.next = 0, time.Time{} }
+
+func (l *lane) ready(now time.Time) bool { return !l.busy && !now.Before(l.next) }
+
+func newShift(w *Worker, ctx context.Context) *shift {
+	s := &shift{
+		Worker:  w,
+		events:  make(chan func()),
+		over:    make(chan struct{}),
+		running: map[string]*run{},
+	}
+	s.base, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	return s
+}
+
+// run is the loop: do what can be done, wait for something to change.
+func (s *shift) run(ctx context.Context) error {
+	// When the loop ends no handler runs and nothing is left to report; what may
+	// still be under way, such as a heartbeat, serves nobody and is cut short.
+	defer s.calls.Wait()
+	defer close(s.over)
+	defer s.cancel()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	stop := ctx.Done()
+	for {
+		now := time.Now()
+		if s.failure != nil || ctx.Err() != nil {
+			stop = nil
+			s.stop(now)
+		}
+		s.step(now)
+		if s.finished() {
+			return s.failure
+		}
+		timer.Reset(s.untilNext(now))
+		select {
+		case f := <-s.events:
+			f()
+		case <-stop:
+		case <-timer.C:
+		}
+	}
+}
+
+// step starts every call that is due.
+func (s *shift) step(now time.Time) {
+	if s.stopping && !s.expelled && !now.Before(s.graceEnd) {
+		s.expelled = true
+		for _, r := range s.running {
+			r.end(ErrStopped)
+		}
+	}
+	if s.stopping && len(s.running) == 0 && s.lastCall(now) {
+		s.cancel() // a call that hangs
+	}
+	s.giveUp(now)
+	s.startClaim(now)
+	s.startSettle(now)
+	s.startBeat(now)
+}
+
+// lastCall reports whether a shift that stops has no more time to report.
+func (s *shift) lastCall(now time.Time) bool { return !now.Before(s.graceEnd.Add(settleGrace)) }
+
+func (s *shift) finished() bool {
+	return s.stopping && !s.claim.busy && !s.settle.busy && len(s.running) == 0 && len(s.pending) == 0
+}
+
+// untilNext is how long nothing needs to be done unless an event comes.
+func (s *shift) untilNext(now time.Time) time.Duration {
+	d := time.Hour
+	sooner := func(t time.Time) {
+		if wait := t.Sub(now); wait > 0 {
+			d = min(d, wait)
+		}
+	}
+	sooner(s.claim.next)
+	sooner(s.settle.next)
+	sooner(s.beat.next)
+	if s.stopping {
+		sooner(s.graceEnd)
+		sooner(s.graceEnd.Add(settleGrace))
+	}
+	return d
+}
+
+// stop begins the end of the shift. A claim that waits is called back; a short
+// one carries acks and is let through.
+func (s *shift) stop(now time.Time) {
+	if s.stopping {
+		return
+	}
+	s.stopping = true
+	s.graceEnd = now.Add(s.opts.Grace)
+	if s.claim.busy && s.claimWaits {
+		s.endClaim()
+	}
+	s.log.Info("stopping", "running", len(s.running))
+}
+
+// call runs f in a goroutine of the shift; the owner then runs what f returns.
+func (s *shift) call(f func() func()) {
+	s.calls.Go(func() {
+		done := f()
+		select {
+		case s.events <- done:
+		case <-s.over:
+		}
+	})
+}

@@ -1,0 +1,181 @@
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const (
+	defaultTimeout = 30 * time.Second
+	maxAnswer      = 64 << 20 // bytes of an answer other than a claim's
+	maxAnswerJob   = 8 << 20  // bytes of one claimed job: a payload of 1 MiB, escaped at worst
+	maxErrorAnswer = 64 << 10
+)
+
+// Options configure a [Client]. The zero value works.
+type Options struct {
+	HTTPClient *http.Client  // nil: one of its own, with keep-alive for many workers
+	Token      string        // sent as a bearer token unless empty
+	Timeout    time.Duration // for an answer, on top of the wait that a call asks for; 0: 30 s
+}
+
+// Client calls one node. Its methods may be called from any goroutine.
+type Client struct {
+	base    string
+	http    *http.Client
+	token   string
+	timeout time.Duration
+}
+
+// New returns a client of the node at rawURL, such as http://127.0.0.1:7780. It
+// does not connect.
+func New(rawURL string, opts Options) (*Client, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return nil, fmt.Errorf("%q is not the URL of a node; write it like http://127.0.0.1:7780", rawURL)
+	}
+	c := &Client{
+		base:    strings.TrimRight(u.Scheme+"://"+u.Host+u.EscapedPath(), "/"),
+		http:    opts.HTTPClient,
+		token:   opts.Token,
+		timeout: cmp.Or(opts.Timeout, defaultTimeout),
+	}
+	if c.http == nil {
+		c.http = &http.Client{Transport: newTransport()}
+	}
+	return c, nil
+}
+
+// URL returns the address of the node.
+func (c *Client) URL() string { return c.base }
+
+// Close closes connections that are idle. The client may be used again.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// newTransport keeps more idle connections to one host than the default of
+// two, because a client has only one host.
+func newTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		TLSHandshakeTimeout: 10 * time.Second,
+		MaxIdleConnsPerHost: 64,
+		IdleConnTimeout:     90 * time.Second,
+		ForceAttemptHTTP2:   true,
+	}
+}
+
+// call is one request to the node.
+type call struct {
+	method string
+	path   string
+	query  url.Values
+	body   any           // nil: none
+	wait   time.Duration // how long the node may hold its answer back
+	limit  int64         // bytes of the answer; 0: maxAnswer
+	accept int           // a status that is a success besides 2xx; 0: none
+}
+
+var errNoAnswerInTime = errors.New("no answer in time")
+
+// do sends a call and decodes its answer into out.
+func (c *Client) do(ctx context.Context, req call, out any) error {
+	timed, cancel := context.WithTimeoutCause(ctx, c.timeout+req.wait, errNoAnswerInTime)
+	defer cancel()
+	hr, err := c.request(timed, req)
+	if err != nil {
+		return err
+	}
+	res, err := c.http.Do(hr)
+	if err != nil {
+		return c.unanswered(ctx, timed, err)
+	}
+	defer res.Body.Close()
+	ok := res.StatusCode/100 == 2 || res.StatusCode == req.accept
+	limit := cmp.Or(req.limit, int64(maxAnswer))
+	if !ok {
+		limit = maxErrorAnswer
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, limit+1))
+	switch {
+	case err != nil:
+		return c.unanswered(ctx, timed, err)
+	case !ok:
+		return readError(res, body)
+	case int64(len(body)) > limit:
+		return fmt.Errorf("%s %s: the answer is longer than %d bytes", req.method, req.path, limit)
+	}
+	if err := json.Unmarshal(body, out); err != nil {
+		return fmt.Errorf("%s %s: the answer is not that of a Holdfast node: %w", req.method, req.path, err)
+	}
+	return nil
+}
+
+func (c *Client) request(ctx context.Context, req call) (*http.Request, error) {
+	var body io.Reader
+	if req.body != nil {
+		var buf bytes.Buffer
+		enc := json.NewEncoder(&buf)
+		// A payload travels as it is: \u003c in the place of < would count six
+		// times against the limits.
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(req.body); err != nil {
+			return nil, fmt.Errorf("%s %s: %w", req.method, req.path, err)
+		}
+		body = &buf
+	}
+	target := c.base + req.path
+	if len(req.query) > 0 {
+		target += "?" + req.query.Encode()
+	}
+	hr, err := http.NewRequestWithContext(ctx, req.method, target, body)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", req.method, req.path, err)
+	}
+	hr.Header.Set("Accept", "application/json")
+	if body != nil {
+		hr.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		hr.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return hr, nil
+}
+
+// unanswered tells a caller that gave up from a node that did not answer.
+func (c *Client) unanswered(ctx, timed context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if timed.Err() != nil {
+		err = context.Cause(timed)
+	}
+	// The method and URL that net/http puts in front are ours to say.
+	if ue, ok := errors.AsType[*url.Error](err); ok {
+		err = ue.Err
+	}
+	return &UnreachableError{URL: c.base, Err: err}
+}
+
+// readError turns an error answer into an *Error, also one that a proxy wrote.
+func readError(res *http.Response, body []byte) error {
+	var answer ErrorAnswer
+	if err := json.Unmarshal(body, &answer); err == nil && answer.Error.Code != "" {
+		return &Error{Status: res.StatusCode, Code: Code(answer.Error.Code), Message: answer.Error.Message}
+	}
+	text := strings.Join(strings.Fields(string(body)), " ")
+	if len(text) > 200 {
+		text = strings.ToValidUTF8(text[:200], "") + "…"
+	}
+	return &Error{Status: res.StatusCode, Message: strings.TrimSpace("the answer is " + res.Status + " " + text)}
+}

@@ -1,0 +1,284 @@
+package client
+
+import "encoding/json"
+
+// The JSON of the HTTP API. Times and durations are integers of milliseconds
+// (times since the Unix epoch), ids are strings, absent means the default.
+
+// Spec is a job as a producer hands it in. Only Queue is required.
+type Spec struct {
+	Queue          string            `json:"queue"`
+	Type           string            `json:"type,omitempty"`
+	Payload        json.RawMessage   `json:"payload,omitempty"` // any JSON value up to 1 MiB
+	Priority       int               `json:"priority,omitempty"`
+	RunAtMS        int64             `json:"run_at_ms,omitempty"`
+	DelayMS        int64             `json:"delay_ms,omitempty"`
+	MaxAttempts    int               `json:"max_attempts,omitempty"`
+	TimeoutMS      int64             `json:"timeout_ms,omitempty"`
+	Backoff        *Backoff          `json:"backoff,omitempty"`
+	IdempotencyKey string            `json:"idempotency_key,omitempty"`
+	Tags           map[string]string `json:"tags,omitempty"`
+	ExpiresAtMS    int64             `json:"expires_at_ms,omitempty"`
+	Durability     string            `json:"durability,omitempty"` // local or replicated; empty: the node's default
+}
+
+// Backoff says how long a failed job waits: exponential (base·2ⁿ⁻¹), quadratic
+// (base·n²), fixed (base) or list.
+type Backoff struct {
+	Kind     string  `json:"kind"`
+	BaseMS   int64   `json:"base_ms,omitempty"`
+	MaxMS    int64   `json:"max_ms,omitempty"`
+	DelaysMS []int64 `json:"delays_ms,omitempty"`
+}
+
+// Enqueued is the answer to one Spec.
+type Enqueued struct {
+	ID          string `json:"id"`
+	Queue       string `json:"queue"`
+	Type        string `json:"type"`
+	State       string `json:"state"`
+	Duplicate   bool   `json:"duplicate"`
+	RunAtMS     int64  `json:"run_at_ms"`
+	CreatedAtMS int64  `json:"created_at_ms"`
+}
+
+// EnqueuedBatch answers an array of specs, in its order.
+type EnqueuedBatch struct {
+	Jobs []Enqueued `json:"jobs"`
+}
+
+// ClaimRequest is the body of POST /v1/claims. Acks and fails are settled
+// first, in the same commit.
+type ClaimRequest struct {
+	Queues  []string `json:"queues"`
+	Worker  string   `json:"worker,omitempty"`
+	Max     int      `json:"max,omitempty"`
+	WaitMS  int64    `json:"wait_ms,omitempty"`
+	LeaseMS int64    `json:"lease_ms,omitempty"`
+	Acks    []Ack    `json:"acks,omitempty"`
+	Fails   []Fail   `json:"fails,omitempty"`
+}
+
+// Claims answers a ClaimRequest; Jobs is empty when the wait ended without one.
+type Claims struct {
+	Jobs  []Claimed `json:"jobs"`
+	Acks  []Result  `json:"acks,omitempty"`
+	Fails []Result  `json:"fails,omitempty"`
+}
+
+// Claimed is a job in the hands of a worker.
+type Claimed struct {
+	ID           string            `json:"id"`
+	Queue        string            `json:"queue"`
+	Type         string            `json:"type"`
+	Payload      json.RawMessage   `json:"payload"`
+	Priority     int               `json:"priority"`
+	Run          int64             `json:"run"`
+	Attempt      int               `json:"attempt"`
+	MaxAttempts  int               `json:"max_attempts"`
+	TimeoutMS    int64             `json:"timeout_ms"`
+	Tags         map[string]string `json:"tags,omitempty"`
+	RunAtMS      int64             `json:"run_at_ms"`
+	CreatedAtMS  int64             `json:"created_at_ms"`
+	Lease        string            `json:"lease"`
+	LeaseUntilMS int64             `json:"lease_until_ms"`
+}
+
+// Ack says that a run ended well.
+type Ack struct {
+	Lease  string          `json:"lease"`
+	Result json.RawMessage `json:"result,omitempty"` // any JSON value up to 64 KiB
+}
+
+// Fail says that a run ended badly. A nil RetryInMS leaves the delay to the
+// job's back-off.
+type Fail struct {
+	Lease     string `json:"lease"`
+	Error     string `json:"error,omitempty"`
+	RetryInMS *int64 `json:"retry_in_ms,omitempty"`
+	Fatal     bool   `json:"fatal,omitempty"`
+}
+
+// Release gives a job back without costing it an attempt.
+type Release struct {
+	Lease string `json:"lease"`
+}
+
+// Extend prolongs a lease, and may report progress.
+type Extend struct {
+	Lease    string          `json:"lease"`
+	LeaseMS  int64           `json:"lease_ms,omitempty"`
+	Progress json.RawMessage `json:"progress,omitempty"` // any JSON value up to 64 KiB
+}
+
+// AckRequest is the body of POST /v1/acks.
+type AckRequest struct {
+	Acks       []Ack  `json:"acks"`
+	Durability string `json:"durability,omitempty"`
+}
+
+// FailRequest is the body of POST /v1/fails.
+type FailRequest struct {
+	Fails      []Fail `json:"fails"`
+	Durability string `json:"durability,omitempty"`
+}
+
+// ReleaseRequest is the body of POST /v1/releases.
+type ReleaseRequest struct {
+	Releases []Release `json:"releases"`
+}
+
+// ExtendRequest is the body of POST /v1/extends.
+type ExtendRequest struct {
+	Extends []Extend `json:"extends"`
+}
+
+// Results answers a batch, in its order.
+type Results struct {
+	Results []Result `json:"results"`
+}
+
+// Result is what became of one item of a batch, and the whole answer of the
+// single forms such as POST /v1/jobs/{id}/ack.
+type Result struct {
+	ID           string     `json:"id"`
+	OK           bool       `json:"ok"`
+	State        string     `json:"state,omitempty"`
+	RunAtMS      int64      `json:"run_at_ms,omitempty"`
+	LeaseUntilMS int64      `json:"lease_until_ms,omitempty"`
+	Cancel       bool       `json:"cancel,omitempty"`
+	Error        *ErrorBody `json:"error,omitempty"`
+}
+
+// ErrorBody is an error on the wire.
+type ErrorBody struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// ErrorAnswer is the body of every answer that is not a success.
+type ErrorAnswer struct {
+	Error ErrorBody `json:"error"`
+}
+
+// Job is a job as it stands. Times that have not come are null.
+type Job struct {
+	ID              string            `json:"id"`
+	Queue           string            `json:"queue"`
+	Type            string            `json:"type"`
+	State           string            `json:"state"`
+	Priority        int               `json:"priority"`
+	Payload         json.RawMessage   `json:"payload,omitempty"`
+	Run             int64             `json:"run"`
+	Attempt         int               `json:"attempt"`
+	MaxAttempts     int               `json:"max_attempts"`
+	Failures        int               `json:"failures"`
+	Crashes         int               `json:"crashes"`
+	Interruptions   int               `json:"interruptions"`
+	TimeoutMS       int64             `json:"timeout_ms"`
+	Backoff         *Backoff          `json:"backoff,omitempty"`
+	LockedBy        string            `json:"locked_by"`
+	CancelRequested bool              `json:"cancel_requested"`
+	LastError       *string           `json:"last_error"`
+	ErrorFP         string            `json:"error_fp,omitempty"`
+	Result          json.RawMessage   `json:"result,omitempty"`
+	Progress        json.RawMessage   `json:"progress,omitempty"`
+	Tags            map[string]string `json:"tags,omitempty"`
+	RunAtMS         int64             `json:"run_at_ms"`
+	CreatedAtMS     int64             `json:"created_at_ms"`
+	StartedAtMS     *int64            `json:"started_at_ms"`
+	LeaseUntilMS    *int64            `json:"lease_until_ms"`
+	FinishedAtMS    *int64            `json:"finished_at_ms"`
+	ExpiresAtMS     *int64            `json:"expires_at_ms"`
+	ArchivedAtMS    *int64            `json:"archived_at_ms"`
+	Runs            []Run             `json:"runs,omitempty"` // runs that did not end well, oldest first; not in lists
+}
+
+// Run is one run that did not end well.
+type Run struct {
+	Run         int64  `json:"run"`
+	StartedAtMS int64  `json:"started_at_ms"`
+	EndedAtMS   int64  `json:"ended_at_ms"`
+	Outcome     string `json:"outcome"` // failed, timeout, crashed, interrupted or cancelled
+	Worker      string `json:"worker"`
+	Error       string `json:"error"`
+}
+
+// Jobs is a page of GET /v1/jobs. Next is the after of the next page and null
+// at the end; a page may be short, even empty, before the end.
+type Jobs struct {
+	Jobs []Job   `json:"jobs"`
+	Next *string `json:"next"`
+}
+
+// RetryRequest is the optional body of POST /v1/jobs/{id}/retry.
+type RetryRequest struct {
+	Payload json.RawMessage `json:"payload,omitempty"` // takes the place of the job's
+}
+
+// Queues answers GET /v1/queues.
+type Queues struct {
+	Queues []Queue `json:"queues"`
+}
+
+// Queue is a queue with its counts.
+type Queue struct {
+	Name             string `json:"name"`
+	Paused           bool   `json:"paused"`
+	Counts           Counts `json:"counts"`
+	OldestQueuedAtMS *int64 `json:"oldest_queued_at_ms"`
+}
+
+// Counts are a queue's jobs by state; dead leaves archived ones out.
+type Counts struct {
+	Scheduled int64 `json:"scheduled"`
+	Queued    int64 `json:"queued"`
+	Running   int64 `json:"running"`
+	Done      int64 `json:"done"`
+	Dead      int64 `json:"dead"`
+	Cancelled int64 `json:"cancelled"`
+}
+
+// Health answers GET /v1/health: the numbers a person needs first.
+type Health struct {
+	Queues      []QueueHealth `json:"queues"`
+	Replication Replication   `json:"replication"`
+}
+
+// QueueHealth is a queue in Health.
+type QueueHealth struct {
+	Name             string  `json:"name"`
+	Paused           bool    `json:"paused"`
+	Scheduled        int64   `json:"scheduled"`
+	Queued           int64   `json:"queued"`
+	Running          int64   `json:"running"`
+	Dead             int64   `json:"dead"`
+	OldestQueuedAtMS *int64  `json:"oldest_queued_at_ms"`
+	LastError        *string `json:"last_error"`
+	LastErrorAtMS    *int64  `json:"last_error_at_ms"`
+}
+
+// Replication says where the file stands. ReplicatedSeq and LagMS are null on
+// a node that does not replicate.
+type Replication struct {
+	Epoch         int64  `json:"epoch"`
+	Seq           int64  `json:"seq"`
+	ReplicatedSeq *int64 `json:"replicated_seq"`
+	LagMS         *int64 `json:"lag_ms"`
+}
+
+// Version answers GET /version.
+type Version struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Go      string `json:"go"`
+	SQLite  string `json:"sqlite"`
+	Schema  int    `json:"schema"`
+}
+
+// Ready answers GET /readyz: 200 when every part is ready, else 503 with the
+// reasons.
+type Ready struct {
+	Ready   bool     `json:"ready"`
+	Reasons []string `json:"reasons,omitempty"`
+}
