@@ -1,0 +1,75 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"holdfast/node/client"
+	"holdfast/queue"
+)
+
+// releaseTimeout bounds giving jobs back after their claimer hung up.
+const releaseTimeout = 10 * time.Second
+
+// claim is POST /v1/claims.
+func (a *API) claim(s Store, w http.ResponseWriter, r *http.Request) error {
+	var wire client.ClaimRequest
+	if err := decode(w, r, &wire); err != nil {
+		return err
+	}
+	req, err := claimOf(&wire)
+	if err != nil {
+		return err
+	}
+	claims, seq, err := s.Claim(r.Context(), req)
+	if err != nil {
+		return err
+	}
+	setSeq(w, seq)
+	if len(claims.Jobs) == 0 {
+		return answer(w, http.StatusOK, a.claimsOf(r, &claims))
+	}
+	if err := a.handOut(w, r, &claims); err != nil {
+		a.giveBack(r, s, claims.Jobs)
+		return err
+	}
+	return nil
+}
+
+// handOut answers with jobs, and returns an error unless the answer was handed
+// to the network as a whole. It does not look at the context after that: a
+// client may hang up once it has read its answer, with the jobs in its hands.
+func (a *API) handOut(w http.ResponseWriter, r *http.Request, claims *queue.Claims) error {
+	if r.Context().Err() != nil {
+		return errHungUp
+	}
+	if err := answer(w, http.StatusOK, a.claimsOf(r, claims)); err != nil {
+		return err
+	}
+	// A small answer is still in the server's buffer, where a broken
+	// connection would be found only after the handler.
+	if err := http.NewResponseController(w).Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return errors.Join(errHungUp, err)
+	}
+	return nil
+}
+
+// giveBack releases jobs whose claimer is gone, so that they do not wait for
+// the end of a lease that no one holds.
+func (a *API) giveBack(r *http.Request, s Store, jobs []queue.Claimed) {
+	// The request's context has ended, or is about to.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTimeout)
+	defer cancel()
+	leases := make([]string, len(jobs))
+	for i := range jobs {
+		leases[i] = jobs[i].Lease
+	}
+	_, _, err := s.Release(ctx, leases)
+	if err != nil {
+		a.log.Warn("jobs of a client that hung up stay leased", "job", jobs[0].ID, "count", len(jobs), "err", err)
+		return
+	}
+	a.log.Debug("jobs of a client that hung up released", "job", jobs[0].ID, "count", len(jobs))
+}

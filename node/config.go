@@ -1,0 +1,115 @@
+package node
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Defaults of a Config.
+const (
+	DefaultListen        = "127.0.0.1:7780"
+	DefaultShutdownGrace = 10 * time.Second
+)
+
+// Config is what a node needs to run. Only Data is required.
+type Config struct {
+	Data    string       // the data directory; made when it is missing
+	Listen  string       // host:port, the host a loopback one; empty: DefaultListen; port 0: any free one
+	Logger  *slog.Logger // nil: nothing is logged
+	Version string       // of the program, for /version
+	Commit  string       // the program was built from, for /version
+
+	// MaxRound bounds how many operations share a commit; 0 leaves it to the
+	// queue. For benchmarks.
+	MaxRound int
+	// DiskWatermark is the free space, in bytes, under which new jobs are
+	// refused. 0: the smaller of 256 MiB and 5 % of the disk; negative: none.
+	DiskWatermark int64
+	// ShutdownGrace is how long requests under way may take to finish once the
+	// node stops; 0: DefaultShutdownGrace.
+	ShutdownGrace time.Duration
+	// OnReady, unless nil, is called once, with the URL of the bound address,
+	// when the node serves requests.
+	OnReady func(url string)
+
+	open opener // nil: queue.Open
+}
+
+// ConfigError lists everything that is wrong with a Config.
+type ConfigError struct {
+	Problems []string
+}
+
+// Error returns the problems, separated by semicolons.
+func (e *ConfigError) Error() string {
+	return "configuration: " + strings.Join(e.Problems, "; ")
+}
+
+// Validate returns nil or a *ConfigError with all problems at once.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var problems []string
+	if c.Data == "" {
+		problems = append(problems, "data: no directory is given")
+	}
+	if problem := checkListen(c.Listen); problem != "" {
+		problems = append(problems, "listen: "+problem)
+	}
+	if c.MaxRound < 0 {
+		problems = append(problems, fmt.Sprintf("max round: %d is negative", c.MaxRound))
+	}
+	if c.ShutdownGrace < 0 {
+		problems = append(problems, fmt.Sprintf("shutdown grace: %s is negative", c.ShutdownGrace))
+	}
+	if len(problems) > 0 {
+		return &ConfigError{Problems: problems}
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Listen == "" {
+		c.Listen = DefaultListen
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.ShutdownGrace == 0 {
+		c.ShutdownGrace = DefaultShutdownGrace
+	}
+	if c.open == nil {
+		c.open = openQueue
+	}
+	return c
+}
+
+// checkListen says what is wrong with an address to listen on, or "".
+func checkListen(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Sprintf("%q is not host:port", addr)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Sprintf("%q has no port from 0 to 65535", addr)
+	}
+	if !isLoopback(host) {
+		return fmt.Sprintf("%q is beyond loopback, and a node without access tokens serves this machine only; use %s or another loopback address",
+			addr, DefaultListen)
+	}
+	return ""
+}
+
+// isLoopback reports whether host, without a port, names this machine for
+// itself. A name other than localhost could resolve to anything.
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}

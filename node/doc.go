@@ -1,0 +1,43 @@
+// Package node is one Holdfast process: its configuration, its life from boot
+// to shutdown, and the HTTP API over a [queue.Queue].
+//
+// # Design
+//
+// [Run] owns everything that a process holds: the lock on the data directory,
+// the listener, the queue and the goroutines between them. It returns when all
+// of it is given back. The order of boot and of shutdown is argued where it
+// happens, in run.go.
+//
+// [API] is the HTTP side alone. It knows the queue through the interface
+// [Store] and can therefore serve something else, such as a store in memory. A
+// request passes the guard against browsers (guard.go), then one route table
+// (routes.go) on the standard ServeMux. A handler reads a wire type of package
+// node/client, calls the store once and answers a wire type; when it returns
+// an error instead, apierror.go alone decides what code and status the client
+// sees, and that the cause of an internal error goes to the log and nowhere
+// else.
+//
+// # Basics
+//
+//	err := node.Run(ctx, node.Config{
+//		Data:    "/var/lib/holdfast",
+//		OnReady: func(url string) { fmt.Println("serving", url) },
+//	})
+//	os.Exit(node.ExitCode(err))
+//
+// Cancel ctx to stop: waiting claims are answered, requests under way finish,
+// the file is closed, and Run returns nil.
+//
+// # Caveats
+//
+// There are no tokens yet: whoever can connect may do everything. So a node
+// listens on loopback only, and refuses what a web page could make a browser
+// send there.
+//
+// Bodies are checked strictly, but field names are matched without regard to
+// case and the last of two equal names wins, as encoding/json has it.
+//
+// A claim whose client went away is given back at once only when the node can
+// see it: the connection was closed before the answer, or writing failed. An
+// answer that was lost on the way later comes back when its lease ends.
+package node

@@ -1,0 +1,178 @@
+package node
+
+import (
+	"net/http"
+	"strings"
+
+	"holdfast/node/client"
+	"holdfast/queue"
+)
+
+// The ways a run ends or goes on, each for a batch and for one job. In a batch
+// an item fails alone, as an error in its result; the single form answers the
+// error itself.
+
+// acks is POST /v1/acks.
+func (a *API) acks(s Store, w http.ResponseWriter, r *http.Request) error {
+	var req client.AckRequest
+	if err := decodeBatch(w, r, &req, func() int { return len(req.Acks) }, "acks"); err != nil {
+		return err
+	}
+	if err := checkDurability("durability", req.Durability); err != nil {
+		return err
+	}
+	results, seq, err := s.Ack(r.Context(), acksOf(req.Acks))
+	return a.answerBatch(w, r, results, seq, err)
+}
+
+// ack is POST /v1/jobs/{id}/ack.
+func (a *API) ack(s Store, w http.ResponseWriter, r *http.Request) error {
+	var item client.Ack
+	if err := decodeItem(w, r, &item, &item.Lease); err != nil {
+		return err
+	}
+	results, seq, err := s.Ack(r.Context(), acksOf([]client.Ack{item}))
+	return a.answerItem(w, r, results, seq, err)
+}
+
+// fails is POST /v1/fails.
+func (a *API) fails(s Store, w http.ResponseWriter, r *http.Request) error {
+	var req client.FailRequest
+	if err := decodeBatch(w, r, &req, func() int { return len(req.Fails) }, "fails"); err != nil {
+		return err
+	}
+	if err := checkDurability("durability", req.Durability); err != nil {
+		return err
+	}
+	fails, err := failsOf(req.Fails)
+	if err != nil {
+		return err
+	}
+	results, seq, err := s.Fail(r.Context(), fails)
+	return a.answerBatch(w, r, results, seq, err)
+}
+
+// failJob is POST /v1/jobs/{id}/fail.
+func (a *API) failJob(s Store, w http.ResponseWriter, r *http.Request) error {
+	var item client.Fail
+	if err := decodeItem(w, r, &item, &item.Lease); err != nil {
+		return err
+	}
+	fail, invalid := failOf(&item)
+	if invalid != nil {
+		return invalid
+	}
+	results, seq, err := s.Fail(r.Context(), []queue.Fail{fail})
+	return a.answerItem(w, r, results, seq, err)
+}
+
+// releases is POST /v1/releases.
+func (a *API) releases(s Store, w http.ResponseWriter, r *http.Request) error {
+	var req client.ReleaseRequest
+	if err := decodeBatch(w, r, &req, func() int { return len(req.Releases) }, "releases"); err != nil {
+		return err
+	}
+	leases := make([]string, len(req.Releases))
+	for i, item := range req.Releases {
+		leases[i] = item.Lease
+	}
+	results, seq, err := s.Release(r.Context(), leases)
+	return a.answerBatch(w, r, results, seq, err)
+}
+
+// release is POST /v1/jobs/{id}/release.
+func (a *API) release(s Store, w http.ResponseWriter, r *http.Request) error {
+	var item client.Release
+	if err := decodeItem(w, r, &item, &item.Lease); err != nil {
+		return err
+	}
+	results, seq, err := s.Release(r.Context(), []string{item.Lease})
+	return a.answerItem(w, r, results, seq, err)
+}
+
+// extends is POST /v1/extends.
+func (a *API) extends(s Store, w http.ResponseWriter, r *http.Request) error {
+	var req client.ExtendRequest
+	if err := decodeBatch(w, r, &req, func() int { return len(req.Extends) }, "extends"); err != nil {
+		return err
+	}
+	extends, err := extendsOf(req.Extends)
+	if err != nil {
+		return err
+	}
+	results, seq, err := s.Extend(r.Context(), extends)
+	return a.answerBatch(w, r, results, seq, err)
+}
+
+// extend is POST /v1/jobs/{id}/extend.
+func (a *API) extend(s Store, w http.ResponseWriter, r *http.Request) error {
+	var item client.Extend
+	if err := decodeItem(w, r, &item, &item.Lease); err != nil {
+		return err
+	}
+	extend, invalid := extendOf(&item)
+	if invalid != nil {
+		return invalid
+	}
+	results, seq, err := s.Extend(r.Context(), []queue.Extend{extend})
+	return a.answerItem(w, r, results, seq, err)
+}
+
+// decodeBatch reads a batch; size tells how many items were read. An empty
+// one is more likely a misunderstanding than a wish.
+func decodeBatch(w http.ResponseWriter, r *http.Request, v any, size func() int, field string) error {
+	if err := decode(w, r, v); err != nil {
+		return err
+	}
+	if size() == 0 {
+		return &queue.SpecError{Field: field, Reason: "is missing or empty"}
+	}
+	return nil
+}
+
+// decodeItem reads the body of a single form, whose lease must be one of the
+// job in the path.
+func decodeItem(w http.ResponseWriter, r *http.Request, v any, lease *string) error {
+	id, err := jobID(r)
+	if err != nil {
+		return err
+	}
+	if err := decode(w, r, v); err != nil {
+		return err
+	}
+	if *lease == "" {
+		return &queue.SpecError{Field: "lease", Reason: "is required"}
+	}
+	if !leaseNames(*lease, id) {
+		return queue.ErrLeaseLost
+	}
+	return nil
+}
+
+func (a *API) answerBatch(w http.ResponseWriter, r *http.Request, results []queue.Result, seq queue.Seq, err error) error {
+	if err != nil {
+		return err
+	}
+	setSeq(w, seq)
+	return answer(w, http.StatusOK, client.Results{Results: a.resultsOf(r, results)})
+}
+
+func (a *API) answerItem(w http.ResponseWriter, r *http.Request, results []queue.Result, seq queue.Seq, err error) error {
+	if err != nil {
+		return renamed(err, outOfBatch)
+	}
+	setSeq(w, seq)
+	if err := results[0].Err; err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, a.resultOf(r, &results[0]))
+}
+
+// outOfBatch makes "result" of "acks[0].result": to the queue an item is a
+// batch of one.
+func outOfBatch(field string) string {
+	if _, name, found := strings.Cut(field, "]."); found {
+		return name
+	}
+	return field
+}

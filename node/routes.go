@@ -1,0 +1,95 @@
+package node
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"holdfast/node/client"
+)
+
+// handler answers a request, or returns an error and has written nothing.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+// storeHandler is a handler that needs the open store.
+type storeHandler func(s Store, w http.ResponseWriter, r *http.Request) error
+
+// route is a line of the route table.
+type route struct {
+	method string
+	path   string
+	params []string // the query parameters that it knows
+	handle handler
+}
+
+func (a *API) routes() []route {
+	get, post := http.MethodGet, http.MethodPost
+	return []route{
+		{post, "/v1/jobs", nil, a.with(a.enqueue)},
+		{get, "/v1/jobs", listParams, a.with(a.list)},
+		{get, "/v1/jobs/{id}", nil, a.with(a.job)},
+		{post, "/v1/jobs/{id}/ack", nil, a.with(a.ack)},
+		{post, "/v1/jobs/{id}/fail", nil, a.with(a.failJob)},
+		{post, "/v1/jobs/{id}/release", nil, a.with(a.release)},
+		{post, "/v1/jobs/{id}/extend", nil, a.with(a.extend)},
+		{post, "/v1/jobs/{id}/retry", nil, a.with(a.retry)},
+		{post, "/v1/jobs/{id}/cancel", nil, a.with(a.cancel)},
+		{post, "/v1/claims", nil, a.with(a.claim)},
+		{post, "/v1/acks", nil, a.with(a.acks)},
+		{post, "/v1/fails", nil, a.with(a.fails)},
+		{post, "/v1/releases", nil, a.with(a.releases)},
+		{post, "/v1/extends", nil, a.with(a.extends)},
+		{get, "/v1/queues", nil, a.with(a.queues)},
+		{get, "/v1/health", []string{"queue"}, a.with(a.health)},
+		{get, "/healthz", nil, a.healthz},
+		{get, "/readyz", nil, a.readyz},
+		{get, "/version", nil, a.showVersion},
+	}
+}
+
+// with hands the store to h. ServeHTTP lets nothing through before there is one.
+func (a *API) with(h storeHandler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		return h(*a.store.Load(), w, r)
+	}
+}
+
+// newMux registers the routes, and for each path one without a method, which
+// ServeMux prefers least: it is reached by the methods that the path does not
+// have, and answers in JSON as ServeMux itself would not.
+func (a *API) newMux() *http.ServeMux {
+	mux := http.NewServeMux()
+	methods := map[string][]string{}
+	for _, rt := range a.routes() {
+		mux.HandleFunc(rt.method+" "+rt.path, a.serve(rt))
+		methods[rt.path] = append(methods[rt.path], rt.method)
+		if rt.method == http.MethodGet {
+			methods[rt.path] = append(methods[rt.path], http.MethodHead)
+		}
+	}
+	for path, allowed := range methods {
+		slices.Sort(allowed)
+		allow := strings.Join(allowed, ", ")
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", allow)
+			a.fail(w, r, &apiError{code: client.CodeMethodNotAllowed, message: r.Method + " is not allowed here; use " + allow})
+		})
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		a.fail(w, r, &apiError{code: client.CodeNotFound, message: "no such path"})
+	})
+	return mux
+}
+
+// serve runs a route's handler: the one place where its error becomes an answer.
+func (a *API) serve(rt route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := checkParams(r, rt.params); err != nil {
+			a.fail(w, r, err)
+			return
+		}
+		if err := rt.handle(w, r); err != nil {
+			a.fail(w, r, err)
+		}
+	}
+}
