@@ -1,0 +1,156 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"holdfast/node/client"
+)
+
+const maxInput = 16 << 20 // bytes from stdin; the node has its own, lower limits
+
+func enqueueCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "enqueue",
+		Usage:     "add a job to a queue",
+		ArgsUsage: "QUEUE [PAYLOAD|-]",
+		Description: "The payload is any JSON value; - reads it from standard input; without one it is null.\n" +
+			"A --key makes it safe to run the same command twice.\n\n" +
+			"Examples:\n" +
+			"  holdfast enqueue mail '{\"to\":\"a@example.com\"}' --type welcome\n" +
+			"  holdfast enqueue mail '\"a string has quotes of its own\"'\n" +
+			"  holdfast enqueue reports --delay 5m --priority 10 --tag tenant=7\n" +
+			"  generate-report | holdfast enqueue reports - --key report:2026-07",
+		Flags: clientFlags(
+			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "what the worker dispatches on"},
+			&cli.IntFlag{Name: "priority", Aliases: []string{"p"}, Usage: "higher first, -1000 to 1000"},
+			&cli.DurationFlag{Name: "delay", Usage: "do not run before so long from now, such as 5m"},
+			&cli.StringFlag{Name: "run-at", Usage: "do not run before `TIME` (RFC 3339)"},
+			&cli.IntFlag{Name: "max-attempts", Usage: "dead after so many failures"},
+			&cli.DurationFlag{Name: "timeout", Usage: "bound of one run"},
+			&cli.StringFlag{Name: "key", Usage: "idempotency key: a job with the same `KEY` is not added twice"},
+			&cli.StringSliceFlag{Name: "tag", Usage: "tag as `NAME=VALUE`; may be repeated"},
+			&cli.StringFlag{Name: "expires", Usage: "never run after `TIME` (RFC 3339, or a duration from now)"},
+		),
+		Action: enqueue,
+	}
+}
+
+func enqueue(c *cli.Context) error {
+	if err := wantArgs(c, 1, 2); err != nil {
+		return err
+	}
+	spec, err := specOf(c, time.Now())
+	if err != nil {
+		return err
+	}
+	api, err := dial(c)
+	if err != nil {
+		return err
+	}
+	defer api.Close()
+	jobs, err := api.Enqueue(c.Context, spec)
+	if err != nil {
+		return err
+	}
+	job := jobs[0]
+	if c.Bool("json") {
+		return printJSON(c.App.Writer, job)
+	}
+	switch {
+	case job.Duplicate:
+		fmt.Fprintf(c.App.Writer, "job %s in %s has this key already; it is %s\n", job.ID, job.Queue, job.State)
+	case job.State == "scheduled":
+		fmt.Fprintf(c.App.Writer, "job %s scheduled in %s for %s\n", job.ID, job.Queue, when(job.RunAtMS, time.Now()))
+	default:
+		fmt.Fprintf(c.App.Writer, "job %s %s in %s\n", job.ID, job.State, job.Queue)
+	}
+	return nil
+}
+
+// specOf makes a spec of the command line.
+func specOf(c *cli.Context, now time.Time) (client.Spec, error) {
+	spec := client.Spec{
+		Queue:          c.Args().First(),
+		Type:           c.String("type"),
+		Priority:       c.Int("priority"),
+		DelayMS:        c.Duration("delay").Milliseconds(),
+		MaxAttempts:    c.Int("max-attempts"),
+		TimeoutMS:      c.Duration("timeout").Milliseconds(),
+		IdempotencyKey: c.String("key"),
+	}
+	var err error
+	if c.Args().Len() == 2 {
+		if spec.Payload, err = jsonInput(c, "payload", c.Args().Get(1)); err != nil {
+			return spec, err
+		}
+	}
+	if c.IsSet("run-at") {
+		at, err := time.Parse(time.RFC3339, c.String("run-at"))
+		if err != nil {
+			return spec, usagef("--run-at: %q is not a time such as %s", c.String("run-at"), now.Add(time.Hour).Format(time.RFC3339))
+		}
+		spec.RunAtMS = at.UnixMilli()
+	}
+	if c.IsSet("expires") {
+		if spec.ExpiresAtMS, err = timeOrDelay(c.String("expires"), now); err != nil {
+			return spec, usagef("--expires: %v", err)
+		}
+	}
+	for _, tag := range c.StringSlice("tag") {
+		name, value, ok := strings.Cut(tag, "=")
+		if !ok || name == "" {
+			return spec, usagef("--tag: %q is not NAME=VALUE", tag)
+		}
+		if spec.Tags == nil {
+			spec.Tags = map[string]string{}
+		}
+		spec.Tags[name] = value
+	}
+	return spec, nil
+}
+
+func timeOrDelay(text string, now time.Time) (int64, error) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return now.Add(d).UnixMilli(), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is neither a duration such as 2h nor a time such as %s", text, now.Add(time.Hour).Format(time.RFC3339))
+	}
+	return at.UnixMilli(), nil
+}
+
+// jsonInput is a JSON value of the command line, or of standard input for "-".
+func jsonInput(c *cli.Context, what, arg string) (json.RawMessage, error) {
+	if arg == "-" {
+		text, err := io.ReadAll(io.LimitReader(c.App.Reader, maxInput+1))
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%s from standard input: %w", what, err)
+		case len(text) > maxInput:
+			return nil, usagef("%s: standard input is longer than %d bytes", what, maxInput)
+		case !json.Valid(text):
+			return nil, usagef("%s: standard input is not JSON%s; a string needs double quotes", what, jsonFault(text))
+		}
+		return text, nil
+	}
+	if !json.Valid([]byte(arg)) {
+		quoted, _ := json.Marshal(arg)
+		return nil, usagef("%s: %s is not JSON%s; if you mean a string, quote it: '%s'", what, oneLine(arg, 60), jsonFault([]byte(arg)), oneLine(string(quoted), 60))
+	}
+	return json.RawMessage(arg), nil
+}
+
+func jsonFault(text []byte) string {
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		return " (" + err.Error() + ")"
+	}
+	return ""
+}

@@ -1,0 +1,101 @@
+// Command holdfast is the server of a Holdfast node and its command line.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+)
+
+// version is set by the linker: -ldflags "-X main.version=v1.2.3".
+var version = "dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// After the first signal the default is back, so that a second one ends a
+	// process that takes too long to stop.
+	context.AfterFunc(ctx, stop)
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is main without the process: args are those after the program's name,
+// and the result is the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	app := newApp(stdin, stdout, stderr)
+	arranged, err := arrange(app, args)
+	if err == nil {
+		err = app.RunContext(ctx, append([]string{app.Name}, arranged...))
+	}
+	if err == nil {
+		return exitOK
+	}
+	for line := range strings.Lines(errorText(err)) {
+		fmt.Fprintf(stderr, "holdfast: %s\n", strings.TrimRight(line, "\n"))
+	}
+	return exitCode(err)
+}
+
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
+	app := &cli.App{
+		Name:      "holdfast",
+		Usage:     "a job queue server on SQLite",
+		UsageText: "holdfast COMMAND [ARGUMENTS] [FLAGS]",
+		Description: "Flags may stand before and after the command and among its arguments.\n" +
+			"Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 conflict, 5 unreachable or not ready, 6 refused at boot.",
+		Commands:                  commands(),
+		Flags:                     []cli.Flag{dataFlag(), listenFlag(), urlFlag(), jsonFlag()},
+		HideVersion:               true,
+		DisableSliceFlagSeparator: true,
+		Reader:                    stdin,
+		Writer:                    stdout,
+		ErrWriter:                 stderr,
+		ExitErrHandler:            func(*cli.Context, error) {}, // run turns errors into exit codes
+		OnUsageError:              onUsageError,
+	}
+	prepare(app.Commands)
+	return app
+}
+
+// commands is the command table, in the order of the help text.
+func commands() []*cli.Command {
+	return []*cli.Command{
+		serveCommand(),
+		statusCommand(),
+		queuesCommand(),
+		enqueueCommand(),
+		getCommand(),
+		listCommand(),
+		cancelCommand(),
+		deadCommand(),
+		workCommand(),
+		claimCommand(),
+		ackCommand(),
+		failCommand(),
+		releaseCommand(),
+		extendCommand(),
+		benchCommand(),
+		versionCommand(),
+	}
+}
+
+// prepare sets what every command has in common. A command without commands of
+// its own gets no "help" one, which would take the place of its first argument.
+func prepare(cmds []*cli.Command) {
+	for _, cmd := range cmds {
+		cmd.OnUsageError = onUsageError
+		cmd.HideHelpCommand = true
+		prepare(cmd.Subcommands)
+	}
+}
+
+func onUsageError(c *cli.Context, err error, _ bool) error {
+	return usagef("%s: %v", c.Command.Name, err)
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"holdfast/node"
+)
+
+func serveCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "serve",
+		Usage: "run a node",
+		Description: "Serves the API until SIGINT or SIGTERM, then stops cleanly and exits with 0.\n" +
+			"The directory is made when it is missing; one node at a time uses it.\n\n" +
+			"Examples:\n" +
+			"  holdfast serve\n" +
+			"  holdfast serve --data /var/lib/holdfast --listen 127.0.0.1:7781",
+		Flags: []cli.Flag{
+			dataFlag(), listenFlag(),
+			&cli.IntFlag{Name: "max-round", Hidden: true, Usage: "operations that share a commit; 0: the default"},
+		},
+		Action: serve,
+	}
+}
+
+func serve(c *cli.Context) error {
+	if err := wantArgs(c, 0, 0); err != nil {
+		return err
+	}
+	data := c.String("data")
+	if abs, err := filepath.Abs(data); err == nil {
+		data = abs
+	}
+	info := buildVersion()
+	err := node.Run(c.Context, node.Config{
+		Data:     data,
+		Listen:   c.String("listen"),
+		Logger:   newLogger(c.App.ErrWriter, isTerminal(c.App.ErrWriter)),
+		Version:  info.Version,
+		Commit:   info.Commit,
+		MaxRound: c.Int("max-round"),
+		OnReady:  func(url string) { hello(c.App.Writer, url, data, info.Version) },
+	})
+	if err != nil {
+		return &nodeError{err}
+	}
+	return nil
+}
+
+// hello tells a person who started a node where it is and what to try first.
+func hello(w io.Writer, url, data, version string) {
+	fmt.Fprintf(w, `Holdfast %[1]s serves %[2]s
+Data directory: %[3]s
+
+Enqueue a job, then claim it:
+  curl %[2]s/v1/jobs -d '{"queue":"mail","payload":{"to":"a@example.com"}}'
+  curl %[2]s/v1/claims -d '{"queues":["mail"],"worker":"me","wait_ms":1000}'
+`, version, url, data)
+}
+
+// newLogger logs as text for a person at a terminal, as JSON for a machine.
+func newLogger(w io.Writer, terminal bool) *slog.Logger {
+	if terminal {
+		return slog.New(slog.NewTextHandler(w, nil))
+	}
+	return slog.New(slog.NewJSONHandler(w, nil))
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

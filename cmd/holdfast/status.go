@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"holdfast/node/client"
+)
+
+func statusCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "status",
+		Usage: "show how the queues are",
+		Description: "One line a queue: what waits, since when, what is dead, and the last error.\n" +
+			"Exits with 5 when the node is not reached or not ready.\n\n" +
+			"Examples:\n  holdfast status\n  holdfast status --queue mail --json",
+		Flags:  clientFlags(&cli.StringFlag{Name: "queue", Aliases: []string{"q"}, Usage: "of this queue only"}),
+		Action: status,
+	}
+}
+
+func status(c *cli.Context) error {
+	if err := wantArgs(c, 0, 0); err != nil {
+		return err
+	}
+	api, err := dial(c)
+	if err != nil {
+		return err
+	}
+	defer api.Close()
+	ready, err := api.Ready(c.Context)
+	if err != nil {
+		return err
+	}
+	if !ready.Ready {
+		return &notReadyError{ready.Reasons}
+	}
+	health, err := api.Health(c.Context, c.String("queue"))
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		if health.Queues == nil {
+			health.Queues = []client.QueueHealth{}
+		}
+		return printJSON(c.App.Writer, health)
+	}
+	if len(health.Queues) == 0 {
+		fmt.Fprintln(c.App.Writer, "no queue yet; the first job makes one: holdfast enqueue QUEUE PAYLOAD")
+		return nil
+	}
+	return table(c.App.Writer, healthRows(health, time.Now()))
+}
+
+func healthRows(health client.Health, now time.Time) [][]string {
+	rows := [][]string{{"QUEUE", "QUEUED", "SCHEDULED", "RUNNING", "DEAD", "OLDEST", "LAST ERROR"}}
+	for _, q := range health.Queues {
+		last := "-"
+		if q.LastError != nil {
+			last = oneLine(*q.LastError, 60)
+			if q.LastErrorAtMS != nil {
+				last += " (" + ago(*q.LastErrorAtMS, now) + ")"
+			}
+		}
+		rows = append(rows, []string{
+			queueName(q.Name, q.Paused), number(q.Queued), number(q.Scheduled), number(q.Running), number(q.Dead),
+			agoOr(q.OldestQueuedAtMS, now, "-"), last,
+		})
+	}
+	return rows
+}
+
+func queuesCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "queues",
+		Usage:       "list the queues with their counts",
+		Description: "Example:\n  holdfast queues",
+		Flags:       clientFlags(),
+		Action: func(c *cli.Context) error {
+			if err := wantArgs(c, 0, 0); err != nil {
+				return err
+			}
+			api, err := dial(c)
+			if err != nil {
+				return err
+			}
+			defer api.Close()
+			queues, err := api.Queues(c.Context)
+			if err != nil {
+				return err
+			}
+			if c.Bool("json") {
+				return printJSON(c.App.Writer, client.Queues{Queues: append([]client.Queue{}, queues...)})
+			}
+			return table(c.App.Writer, queueRows(queues, time.Now()))
+		},
+	}
+}
+
+func queueRows(queues []client.Queue, now time.Time) [][]string {
+	rows := [][]string{{"QUEUE", "QUEUED", "SCHEDULED", "RUNNING", "DONE", "DEAD", "CANCELLED", "OLDEST"}}
+	for _, q := range queues {
+		n := q.Counts
+		rows = append(rows, []string{
+			queueName(q.Name, q.Paused), number(n.Queued), number(n.Scheduled), number(n.Running),
+			number(n.Done), number(n.Dead), number(n.Cancelled), agoOr(q.OldestQueuedAtMS, now, "-"),
+		})
+	}
+	return rows
+}
+
+func queueName(name string, paused bool) string {
+	if paused {
+		return name + " (paused)"
+	}
+	return name
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
