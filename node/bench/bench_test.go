@@ -1,0 +1,71 @@
+package bench_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"holdfast/node/bench"
+)
+
+func TestRunRefuses(t *testing.T) {
+	tests := map[string]struct {
+		options bench.Options
+		want    string
+	}{
+		"an unknown suite": {bench.Options{Exe: "x", Suite: "htpp"}, "there are: http"},
+		"a negative size":  {bench.Options{Exe: "x", Jobs: -1}, "negative"},
+		"no binary":        {bench.Options{}, "no binary"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := bench.Run(context.Background(), tt.options)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want an error with %q", err, tt.want)
+			}
+		})
+	}
+	_, err := bench.Run(context.Background(), bench.Options{Exe: "x", Suite: "htpp"})
+	if !errors.Is(err, bench.ErrUnknownSuite) {
+		t.Errorf("got %v, want ErrUnknownSuite", err)
+	}
+}
+
+func TestReportOutput(t *testing.T) {
+	r := &bench.Report{
+		Suite:   "http",
+		Ratios:  map[string]float64{"enqueue_over_naive": 5.25},
+		Rates:   map[string]float64{"enqueue": 20000},
+		Values:  map[string]float64{},
+		Machine: bench.Machine{OS: "linux", CPUs: 2},
+	}
+	t.Run("JSON is one object with all five parts", func(t *testing.T) {
+		var out bytes.Buffer
+		if err := r.WriteJSON(&out); err != nil {
+			t.Fatal(err)
+		}
+		var parts map[string]json.RawMessage
+		if err := json.Unmarshal(out.Bytes(), &parts); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"suite", "ratios", "rates", "values", "machine"} {
+			if len(parts[key]) == 0 {
+				t.Errorf("no %q in %s", key, out.String())
+			}
+		}
+	})
+	t.Run("the table names every figure", func(t *testing.T) {
+		var out bytes.Buffer
+		if err := r.WriteTable(&out); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"suite http", "enqueue_over_naive", "5.25", "20000"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("no %q in:\n%s", want, out.String())
+			}
+		}
+	})
+}

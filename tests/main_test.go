@@ -1,0 +1,107 @@
+package tests_test
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+)
+
+var killsFlag = flag.Int("kills", 15, "how often TestKill9 kills the node")
+
+// root is the module's directory, seen from this package.
+const root = ".."
+
+// built is the binary under test, made by the first test that needs it.
+var built struct {
+	once sync.Once
+	dir  string
+	exe  string
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir) // a leftover in the temporary directory at worst
+	}
+	os.Exit(code)
+}
+
+// binary returns the path of the binary under test.
+func binary(t *testing.T) string {
+	t.Helper()
+	built.once.Do(build)
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return built.exe
+}
+
+func build() {
+	built.dir, built.err = os.MkdirTemp("", "holdfast-tests-")
+	if built.err != nil {
+		return
+	}
+	built.exe = filepath.Join(built.dir, "holdfast")
+	if runtime.GOOS == "windows" {
+		built.exe += ".exe"
+	}
+	if built.err = lookAtSources(); built.err != nil {
+		return
+	}
+	cmd := exec.Command("go", "build", "-o", built.exe, "./cmd/holdfast")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		built.err = fmt.Errorf("%s: %w\n%s", cmd, err, out)
+	}
+}
+
+// lookAtSources looks at every file that the binary is made of. Go's test cache
+// remembers what a test looked at, but not what the compiler that it started
+// did: without this, a cached result would outlive a change of the server.
+func lookAtSources() error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() {
+			if path != root && (strings.HasPrefix(name, ".") || name == "bin" || name == "data" || name == "tests") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		switch filepath.Ext(name) {
+		case ".go", ".sql", ".mod", ".sum":
+			_, err = os.Stat(path)
+		}
+		return err
+	})
+}
+
+// needTool skips t when the tool is not installed; where everything must be
+// there it fails t.
+func needTool(t *testing.T, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		skip(t, "%s is not installed", name)
+	}
+}
+
+// skip skips t for what its machine lacks, and fails it under HOLDFAST_CI=1.
+func skip(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("HOLDFAST_CI") == "1" {
+		t.Fatalf("HOLDFAST_CI=1 and "+format, args...)
+	}
+	t.Skipf(format, args...)
+}
