@@ -1,7 +1,6 @@
 package node
 
 import (
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"time"
@@ -43,15 +42,11 @@ func (a *API) claimsOf(r *http.Request, claims *queue.Claims) client.Claims {
 }
 
 func claimedOf(job *queue.Claimed) client.Claimed {
-	payload := job.Payload
-	if len(payload) == 0 {
-		payload = json.RawMessage("null")
-	}
 	return client.Claimed{
 		ID:           idOf(job.ID),
 		Queue:        job.Queue,
 		Type:         job.Type,
-		Payload:      payload,
+		Payload:      job.Payload,
 		Priority:     job.Priority,
 		Run:          job.Run,
 		Attempt:      job.Attempt,

@@ -95,7 +95,7 @@ func wantError(t *testing.T, w *httptest.ResponseRecorder, status int, code clie
 		t.Errorf("status: got %d, want %d: %s", w.Code, status, w.Body)
 	}
 	e := answerOf[client.ErrorAnswer](t, w).Error
-	if e.Code != string(code) {
+	if e.Code != code {
 		t.Errorf("code: got %q, want %q (%s)", e.Code, code, e.Message)
 	}
 	if !strings.Contains(e.Message, part) {

@@ -115,7 +115,7 @@ func renamed(err error, rename func(field string) string) error {
 
 // body is the error on the wire.
 func (e *apiError) body() client.ErrorBody {
-	return client.ErrorBody{Code: string(e.code), Message: e.message}
+	return client.ErrorBody{Code: e.code, Message: e.message}
 }
 
 // fail answers a request with err.

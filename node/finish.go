@@ -44,7 +44,7 @@ func (a *API) fails(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err := checkDurability("durability", req.Durability); err != nil {
 		return err
 	}
-	fails, err := failsOf(req.Fails)
+	fails, err := each("fails", req.Fails, failOf)
 	if err != nil {
 		return err
 	}
@@ -58,9 +58,9 @@ func (a *API) failJob(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err := decodeItem(w, r, &item, &item.Lease); err != nil {
 		return err
 	}
-	fail, invalid := failOf(&item)
-	if invalid != nil {
-		return invalid
+	fail, err := failOf(&item)
+	if err != nil {
+		return err
 	}
 	results, seq, err := s.Fail(r.Context(), []queue.Fail{fail})
 	return a.answerItem(w, r, results, seq, err)
@@ -96,7 +96,7 @@ func (a *API) extends(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err := decodeBatch(w, r, &req, func() int { return len(req.Extends) }, "extends"); err != nil {
 		return err
 	}
-	extends, err := extendsOf(req.Extends)
+	extends, err := each("extends", req.Extends, extendOf)
 	if err != nil {
 		return err
 	}
@@ -110,9 +110,9 @@ func (a *API) extend(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err := decodeItem(w, r, &item, &item.Lease); err != nil {
 		return err
 	}
-	extend, invalid := extendOf(&item)
-	if invalid != nil {
-		return invalid
+	extend, err := extendOf(&item)
+	if err != nil {
+		return err
 	}
 	results, seq, err := s.Extend(r.Context(), []queue.Extend{extend})
 	return a.answerItem(w, r, results, seq, err)

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"holdfast/node/client"
 	"holdfast/queue"
 )
 
@@ -83,7 +82,7 @@ func jobID(r *http.Request) (int64, error) {
 	text := r.PathValue("id")
 	id, ok := parseID(text)
 	if !ok {
-		return 0, &apiError{code: client.CodeInvalid, message: "id: a job's id is a decimal number"}
+		return 0, invalid("id: a job's id is a decimal number")
 	}
 	return id, nil
 }

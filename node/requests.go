@@ -12,22 +12,27 @@ import (
 // checked here: a number of milliseconds that would overflow a Duration, or
 // that would mean something else there, as a negative delay does.
 
-func specsOf(wire []client.Spec, array bool) ([]queue.Spec, error) {
-	specs := make([]queue.Spec, len(wire))
+// each converts the items of a batch. An error names the item that it is about.
+func each[Wire, Item any](field string, wire []Wire, convert func(*Wire) (Item, error)) ([]Item, error) {
+	items := make([]Item, len(wire))
 	for i := range wire {
-		spec, err := specOf(&wire[i])
-		if err != nil && array {
-			return nil, &queue.SpecError{Field: fmt.Sprintf("jobs[%d].%s", i, err.Field), Reason: err.Reason}
+		var err error
+		if items[i], err = convert(&wire[i]); err != nil {
+			return nil, renamed(err, func(name string) string { return fmt.Sprintf("%s[%d].%s", field, i, name) })
 		}
-		if err != nil {
-			return nil, err
-		}
-		specs[i] = spec
 	}
-	return specs, nil
+	return items, nil
 }
 
-func specOf(wire *client.Spec) (queue.Spec, *queue.SpecError) {
+func specsOf(wire []client.Spec, array bool) ([]queue.Spec, error) {
+	if array {
+		return each("jobs", wire, specOf)
+	}
+	spec, err := specOf(&wire[0])
+	return []queue.Spec{spec}, err
+}
+
+func specOf(wire *client.Spec) (queue.Spec, error) {
 	spec := queue.Spec{
 		Queue:          wire.Queue,
 		Type:           wire.Type,
@@ -39,7 +44,7 @@ func specOf(wire *client.Spec) (queue.Spec, *queue.SpecError) {
 		RunAt:          instant(wire.RunAtMS),
 		ExpiresAt:      instant(wire.ExpiresAtMS),
 	}
-	var err *queue.SpecError
+	var err error
 	if spec.Delay, err = millis("delay_ms", wire.DelayMS, 0, queue.MaxDelay); err != nil {
 		return spec, err
 	}
@@ -50,12 +55,12 @@ func specOf(wire *client.Spec) (queue.Spec, *queue.SpecError) {
 	return spec, err
 }
 
-func backoffOf(wire *client.Backoff) (*queue.Backoff, *queue.SpecError) {
+func backoffOf(wire *client.Backoff) (*queue.Backoff, error) {
 	if wire == nil {
 		return nil, nil
 	}
 	b := &queue.Backoff{Kind: queue.BackoffKind(wire.Kind)}
-	var err *queue.SpecError
+	var err error
 	if b.Base, err = millis("backoff.base_ms", wire.BaseMS, 0, queue.MaxTimeout); err != nil {
 		return nil, err
 	}
@@ -74,16 +79,15 @@ func backoffOf(wire *client.Backoff) (*queue.Backoff, *queue.SpecError) {
 
 func claimOf(wire *client.ClaimRequest) (queue.ClaimRequest, error) {
 	req := queue.ClaimRequest{Queues: wire.Queues, Max: wire.Max, Worker: wire.Worker, Acks: acksOf(wire.Acks)}
-	var err *queue.SpecError
+	var err error
 	if req.Wait, err = millis("wait_ms", wire.WaitMS, 0, queue.MaxWait); err != nil {
 		return req, err
 	}
 	if req.Lease, err = leaseTime("lease_ms", wire.LeaseMS); err != nil {
 		return req, err
 	}
-	fails, failErr := failsOf(wire.Fails)
-	req.Fails = fails
-	return req, failErr
+	req.Fails, err = each("fails", wire.Fails, failOf)
+	return req, err
 }
 
 func acksOf(wire []client.Ack) []queue.Ack {
@@ -94,47 +98,23 @@ func acksOf(wire []client.Ack) []queue.Ack {
 	return acks
 }
 
-func failsOf(wire []client.Fail) ([]queue.Fail, error) {
-	fails := make([]queue.Fail, len(wire))
-	for i := range wire {
-		fail, err := failOf(&wire[i])
-		if err != nil {
-			return nil, &queue.SpecError{Field: fmt.Sprintf("fails[%d].%s", i, err.Field), Reason: err.Reason}
-		}
-		fails[i] = fail
-	}
-	return fails, nil
-}
-
-func failOf(wire *client.Fail) (queue.Fail, *queue.SpecError) {
+func failOf(wire *client.Fail) (queue.Fail, error) {
 	fail := queue.Fail{Lease: wire.Lease, Error: wire.Error, Fatal: wire.Fatal, RetryIn: -1}
 	if wire.RetryInMS == nil {
 		return fail, nil
 	}
-	var err *queue.SpecError
+	var err error
 	fail.RetryIn, err = millis("retry_in_ms", *wire.RetryInMS, 0, queue.MaxDelay)
 	return fail, err
 }
 
-func extendsOf(wire []client.Extend) ([]queue.Extend, error) {
-	extends := make([]queue.Extend, len(wire))
-	for i := range wire {
-		extend, err := extendOf(&wire[i])
-		if err != nil {
-			return nil, &queue.SpecError{Field: fmt.Sprintf("extends[%d].%s", i, err.Field), Reason: err.Reason}
-		}
-		extends[i] = extend
-	}
-	return extends, nil
-}
-
-func extendOf(wire *client.Extend) (queue.Extend, *queue.SpecError) {
+func extendOf(wire *client.Extend) (queue.Extend, error) {
 	d, err := leaseTime("lease_ms", wire.LeaseMS)
 	return queue.Extend{Lease: wire.Lease, For: d, Progress: wire.Progress}, err
 }
 
 // leaseTime is a lease's length, or 0 for the queue's setting.
-func leaseTime(field string, ms int64) (time.Duration, *queue.SpecError) {
+func leaseTime(field string, ms int64) (time.Duration, error) {
 	if ms == 0 {
 		return 0, nil
 	}
@@ -143,7 +123,7 @@ func leaseTime(field string, ms int64) (time.Duration, *queue.SpecError) {
 
 // millis turns milliseconds within bounds into a Duration. The bounds are
 // compared in milliseconds: the product may not fit.
-func millis(field string, ms int64, low, high time.Duration) (time.Duration, *queue.SpecError) {
+func millis(field string, ms int64, low, high time.Duration) (time.Duration, error) {
 	if ms < low.Milliseconds() || ms > high.Milliseconds() {
 		return 0, &queue.SpecError{
 			Field:  field,

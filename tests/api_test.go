@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"holdfast/node/client"
@@ -47,7 +48,7 @@ func call(hc *http.Client, method, url string, body, out any) error {
 		if err := json.Unmarshal(text, &e); err != nil {
 			return fmt.Errorf("status %d without an error body: %q", resp.StatusCode, text)
 		}
-		return &client.Error{Status: resp.StatusCode, Code: client.Code(e.Error.Code), Message: e.Error.Message}
+		return &client.Error{Status: resp.StatusCode, Code: e.Error.Code, Message: e.Error.Message}
 	}
 	if out == nil {
 		return nil
@@ -141,7 +142,7 @@ func wantError(t *testing.T, err error, status int, code client.Code, parts ...s
 func wantParts(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
-		if !bytes.Contains([]byte(text), []byte(part)) {
+		if !strings.Contains(text, part) {
 			t.Errorf("got %q, want it to hold %q", text, part)
 		}
 	}

@@ -99,7 +99,7 @@ func TestFaultsOfLeases(t *testing.T) {
 		if len(got.Results) != 2 || got.Results[0].OK || !got.Results[1].OK {
 			t.Fatalf("got %+v, want a lost lease and a success", got.Results)
 		}
-		if e := got.Results[0].Error; e == nil || e.Code != string(client.CodeLeaseLost) {
+		if e := got.Results[0].Error; e == nil || e.Code != client.CodeLeaseLost {
 			t.Errorf("got %+v, want lease_lost", e)
 		}
 	})

@@ -1,6 +1,7 @@
 package tests_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -153,10 +154,10 @@ func (m *manual) shell(b snippet, lines string) {
 		return
 	}
 	script := "[ ! -e .variables ] || . ./.variables\nset -aeu\n" + lines + "\nexport -p >.variables\n"
-	cmd := exec.CommandContext(m.t.Context(), "sh", "-c", script)
+	ctx, cancel := context.WithTimeout(m.t.Context(), 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", script)
 	cmd.Dir, cmd.Env = m.dir, m.env
-	timer := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
-	defer timer.Stop()
 	code, stdout, stderr := run(m.t, cmd)
 	if code != 0 {
 		m.t.Fatalf("README.md:%d: exit code %d of\n%s\n%s%s", b.line, code, lines, stdout, stderr)

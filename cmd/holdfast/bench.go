@@ -39,18 +39,16 @@ func runBench(c *cli.Context) error {
 	}
 	opts := bench.Options{Exe: exe, Suite: c.String("suite"), Jobs: c.Int("jobs"), Log: c.App.ErrWriter}
 	if err := opts.Validate(); err != nil {
-		return usagef("bench: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return usagef("bench: %v", err)
 	}
 	report, err := bench.Run(c.Context, opts)
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}
 	if c.Bool("json") {
-		err = report.WriteJSON(c.App.Writer)
-	} else {
-		err = report.WriteTable(c.App.Writer)
+		return printJSON(c.App.Writer, report)
 	}
-	if err != nil {
+	if err := report.WriteTable(c.App.Writer); err != nil {
 		return fmt.Errorf("print: %w", err)
 	}
 	return nil

@@ -56,9 +56,6 @@ func claim(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		if claims.Jobs == nil {
-			claims.Jobs = []client.Claimed{}
-		}
 		return printJSON(c.App.Writer, claims)
 	}
 	if len(claims.Jobs) == 0 {

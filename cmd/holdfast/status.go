@@ -43,9 +43,6 @@ func status(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		if health.Queues == nil {
-			health.Queues = []client.QueueHealth{}
-		}
 		return printJSON(c.App.Writer, health)
 	}
 	if len(health.Queues) == 0 {
@@ -93,7 +90,7 @@ func queuesCommand() *cli.Command {
 				return err
 			}
 			if c.Bool("json") {
-				return printJSON(c.App.Writer, client.Queues{Queues: append([]client.Queue{}, queues...)})
+				return printJSON(c.App.Writer, client.Queues{Queues: queues})
 			}
 			return table(c.App.Writer, queueRows(queues, time.Now()))
 		},

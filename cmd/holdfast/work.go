@@ -84,7 +84,7 @@ func work(c *cli.Context) error {
 	}
 	worker, err := client.NewWorker(api, opts)
 	if err != nil {
-		return usagef("work: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return usagef("work: %v", err)
 	}
 	log.Info("working", "queue", strings.Join(opts.Queues, ","), "concurrency", opts.Concurrency, "url", api.URL(), "command", path)
 	return worker.Run(c.Context)

@@ -9,10 +9,6 @@ import (
 	"strings"
 )
 
-// ErrUnknownSuite is returned by Run when no suite has the name that was asked
-// for.
-var ErrUnknownSuite = errors.New("unknown suite")
-
 // Options configure Run. Exe is required.
 type Options struct {
 	Exe   string    // the binary to measure; run as `Exe serve …`
@@ -31,7 +27,7 @@ func (o Options) Validate() error {
 		errs = append(errs, fmt.Errorf("jobs must not be negative, got %d", o.Jobs))
 	}
 	if o.Suite != "" && o.Suite != "all" && findSuite(o.Suite) == nil {
-		errs = append(errs, fmt.Errorf("%w %q; there are: %s, all", ErrUnknownSuite, o.Suite, strings.Join(Suites(), ", ")))
+		errs = append(errs, fmt.Errorf("unknown suite %q; there are: %s, all", o.Suite, strings.Join(Suites(), ", ")))
 	}
 	return errors.Join(errs...)
 }

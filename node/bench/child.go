@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,7 +113,7 @@ func freeAddr(ctx context.Context) (string, error) {
 func childEnv() []string {
 	var env []string
 	for _, kv := range os.Environ() {
-		if len(kv) < 9 || kv[:9] != "HOLDFAST_" {
+		if !strings.HasPrefix(kv, "HOLDFAST_") {
 			env = append(env, kv)
 		}
 	}

@@ -110,8 +110,11 @@ func (l load) endToEnd(ctx context.Context) (float64, error) {
 			w := newWorker(c, i, l.batch, 50*time.Millisecond)
 			for done.Load() < target.Load() {
 				step := w.next
-				if claimed.Load() >= target.Load() {
-					step = w.finish // nothing is left to wait for
+				if claimed.Load() >= target.Load() { // nothing is left to wait for
+					if len(w.leases) == 0 {
+						return nil
+					}
+					step = w.finish
 				}
 				acked, err := step()
 				if err != nil {

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -26,11 +25,6 @@ func newReport(suite string, m Machine) *Report {
 		Suite: suite, Machine: m,
 		Ratios: map[string]float64{}, Rates: map[string]float64{}, Values: map[string]float64{},
 	}
-}
-
-// WriteJSON writes r as one line of JSON.
-func (r *Report) WriteJSON(w io.Writer) error {
-	return json.NewEncoder(w).Encode(r)
 }
 
 // WriteTable writes r for a person.

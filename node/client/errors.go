@@ -59,7 +59,7 @@ var (
 func (r Result) Err() error {
 	switch {
 	case r.Error != nil:
-		return &Error{Code: Code(r.Error.Code), Message: r.Error.Message}
+		return &Error{Code: r.Error.Code, Message: r.Error.Message}
 	case !r.OK:
 		return &Error{Code: CodeInternal, Message: "the node gave no reason"}
 	}

@@ -3,7 +3,6 @@ package client
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"time"
@@ -14,14 +13,11 @@ import (
 // the node's index, and 74 random bits.
 func newKey(now time.Time) string {
 	var b [16]byte
+	binary.BigEndian.PutUint64(b[:], uint64(now.UnixMilli())<<16)
 	rand.Read(b[6:])
-	var ms [8]byte
-	binary.BigEndian.PutUint64(ms[:], uint64(now.UnixMilli()))
-	copy(b[:6], ms[2:])
 	b[6] = b[6]&0x0f | 0x70
 	b[8] = b[8]&0x3f | 0x80
-	s := hex.EncodeToString(b[:])
-	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // WorkerName returns a name for a worker of this process, host:pid:random. The
@@ -33,5 +29,5 @@ func WorkerName() string {
 	}
 	var b [4]byte
 	rand.Read(b[:])
-	return fmt.Sprintf("%.80s:%d:%s", host, os.Getpid(), hex.EncodeToString(b[:]))
+	return fmt.Sprintf("%.80s:%d:%x", host, os.Getpid(), b)
 }

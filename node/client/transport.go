@@ -171,7 +171,7 @@ func (c *Client) unanswered(ctx, timed context.Context, err error) error {
 func readError(res *http.Response, body []byte) error {
 	var answer ErrorAnswer
 	if err := json.Unmarshal(body, &answer); err == nil && answer.Error.Code != "" {
-		return &Error{Status: res.StatusCode, Code: Code(answer.Error.Code), Message: answer.Error.Message}
+		return &Error{Status: res.StatusCode, Code: answer.Error.Code, Message: answer.Error.Message}
 	}
 	text := strings.Join(strings.Fields(string(body)), " ")
 	if len(text) > 200 {

@@ -152,7 +152,7 @@ type Result struct {
 
 // ErrorBody is an error on the wire.
 type ErrorBody struct {
-	Code    string `json:"code"`
+	Code    Code   `json:"code"`
 	Message string `json:"message"`
 }
 
