@@ -28,12 +28,16 @@ var (
 	// ErrClosed is returned after Close, and by calls that Close cut short
 	// before they had an effect.
 	ErrClosed = errors.New("the queue is closed")
-	// ErrNewerSchema is returned by Open when the file was written by a newer
-	// version.
+	// ErrNewerSchema is returned by Open and Inspect when the file was written
+	// by a newer version.
 	ErrNewerSchema = errors.New("the database was written by a newer version of holdfast")
-	// ErrForeignFile is returned by Open when the file is a SQLite database of
-	// another program, or no database.
+	// ErrForeignFile is returned by Open and Inspect when the file is a SQLite
+	// database of another program, or no database, and by Open when it belongs
+	// to another lineage than Options.Lineage.
 	ErrForeignFile = errors.New("the file is not a holdfast database")
+	// ErrEmptyFile is returned by Inspect when the file holds no database yet:
+	// Open would make a new one of it.
+	ErrEmptyFile = errors.New("the file is empty")
 	// ErrNetworkDisk is returned by Open when the file is on a network file
 	// system, whose locks SQLite cannot trust.
 	ErrNetworkDisk = errors.New("the database must be on a local disk")

@@ -47,7 +47,7 @@ func checkSchema(ctx context.Context, conn *sql.Conn) (version int, err error) {
 	case app != applicationID && (app != 0 || tables > 0):
 		return 0, fmt.Errorf("%w (application_id %#x, %d tables)", ErrForeignFile, app, tables)
 	case version > Schema():
-		return 0, fmt.Errorf("%w: its schema is %d, this program knows %d; install that version again", ErrNewerSchema, version, Schema())
+		return version, fmt.Errorf("%w: its schema is %d, this program knows %d; install that version again", ErrNewerSchema, version, Schema())
 	}
 	return version, nil
 }
@@ -62,17 +62,44 @@ func asForeign(err error) error {
 	return err
 }
 
-// migrate brings a file of an earlier version up to date.
-func migrate(ctx context.Context, conn *sql.Conn, version int) error {
+// checkLineage refuses a file whose history is another than the one asked for.
+func checkLineage(ctx context.Context, conn *sql.Conn, version int, want string) error {
+	if want == "" || version == 0 {
+		return nil
+	}
+	var got string
+	if err := conn.QueryRowContext(ctx, "select v from meta where k='lineage'").Scan(&got); err != nil {
+		return fmt.Errorf("lineage: %w", err)
+	}
+	if got != want {
+		return fmt.Errorf("%w of this lineage: it belongs to %s, not to %s", ErrForeignFile, got, want)
+	}
+	return nil
+}
+
+// migrate brings a file of an earlier version up to date, and gives a new one
+// its lineage if the caller has one for it.
+func migrate(ctx context.Context, conn *sql.Conn, version int, lineage string) error {
 	for i, name := range migrations()[version:] {
 		text, err := schemaFS.ReadFile(name)
 		if err != nil {
 			return err
 		}
-		up := fmt.Sprintf("begin immediate; %s; pragma application_id = %d; pragma user_version = %d; commit",
-			text, applicationID, version+i+1)
-		if _, err := conn.ExecContext(ctx, up); err != nil {
-			conn.ExecContext(ctx, "rollback") //nolint:errcheck // the error above is the one to tell
+		step := func(text string, args ...any) {
+			if err == nil {
+				_, err = conn.ExecContext(ctx, text, args...)
+			}
+		}
+		step("begin immediate")
+		step(string(text))
+		if version+i == 0 && lineage != "" {
+			step("update meta set v=? where k='lineage'", lineage)
+		}
+		step(fmt.Sprintf("pragma application_id = %d; pragma user_version = %d", applicationID, version+i+1))
+		step("commit")
+		if err != nil {
+			// Its own context: that of the caller may be what ended the step.
+			conn.ExecContext(context.WithoutCancel(ctx), "rollback") //nolint:errcheck // the error above is the one to tell
 			return fmt.Errorf("migrate %s: %w", path.Base(name), err)
 		}
 	}

@@ -27,7 +27,15 @@ type Options struct {
 	// ExternalCheckpoints leaves checkpoints of the WAL to the caller, as
 	// replication needs it.
 	ExternalCheckpoints bool
-	Now                 func() time.Time // nil: time.Now
+	// Lineage names the history that the file belongs to. A new file is given
+	// it, and a file of another one is refused. Empty: a new file draws one by
+	// lot, and any is accepted.
+	Lineage string
+	// OnCommit, unless nil, is called by the writer after each commit and
+	// before its answers. All writes wait for it: it must be quick, and must
+	// not call the queue.
+	OnCommit func(Seq)
+	Now      func() time.Time // nil: time.Now
 }
 
 // Queue is an open database. Its methods may be called from any goroutine.
@@ -52,7 +60,8 @@ type Queue struct {
 // starts the writer. The caller must see to it that no other process opens the
 // file.
 //
-// Errors: ErrNewerSchema, ErrForeignFile, ErrNetworkDisk, ErrDiskFull.
+// Errors: ErrNewerSchema, ErrForeignFile (also for a file of another lineage),
+// ErrNetworkDisk, ErrDiskFull.
 func Open(ctx context.Context, path string, opts Options) (*Queue, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -126,6 +135,9 @@ func (w *writer) setUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := checkLineage(ctx, w.conn, version, w.opts.Lineage); err != nil {
+		return err
+	}
 	checkpoint := 1000 // pages
 	if w.opts.ExternalCheckpoints {
 		checkpoint = 0
@@ -138,7 +150,7 @@ func (w *writer) setUp(ctx context.Context) error {
 			return fmt.Errorf("pragma %s: %w", pragma, err)
 		}
 	}
-	if err := migrate(ctx, w.conn, version); err != nil {
+	if err := migrate(ctx, w.conn, version, w.opts.Lineage); err != nil {
 		return err
 	}
 	if w.st, err = prepare(ctx, w.conn); err != nil {

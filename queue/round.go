@@ -147,6 +147,9 @@ func (r *round) commit() error {
 	for _, f := range r.done {
 		f()
 	}
+	if w.opts.OnCommit != nil {
+		w.opts.OnCommit(Seq{w.epoch, w.seq})
+	}
 	return nil
 }
 
