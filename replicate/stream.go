@@ -1,0 +1,220 @@
+package replicate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/benbjohnson/litestream"
+)
+
+const (
+	firstRetry = time.Second
+	lastRetry  = 15 * time.Second // never Litestream's own five minutes
+	askLock    = 10 * time.Second // of work, or of a pause before it
+)
+
+// stream drives Litestream for one epoch: a commit wakes it, and it uploads
+// what the WAL has. While nothing is committed it does nothing at all.
+type stream struct {
+	primary *Primary
+	seq     func() int64
+	woken   chan struct{}
+	care    chan struct{} // wakes maintain
+
+	mu      sync.Mutex
+	db      *litestream.DB // nil until open
+	askedAt time.Time      // when lock.json was last seen to be ours
+}
+
+func newStream(p *Primary, seq func() int64) *stream {
+	return &stream{primary: p, seq: seq, woken: make(chan struct{}, 1), care: make(chan struct{}, 1)}
+}
+
+func (s *stream) wake() {
+	select {
+	case s.woken <- struct{}{}:
+	default:
+	}
+}
+
+// open prepares Litestream on the epoch's prefix. Its monitors stay off.
+func (s *stream) open() error {
+	p := s.primary
+	epoch := p.Epoch()
+	client, err := p.boot.store.client(prefixOf(epoch))
+	if err != nil {
+		return err
+	}
+	db := litestream.NewDB(p.boot.files.db)
+	db.SetMetaPath(p.boot.files.meta(epoch))
+	db.SetLogger(quiet(p.boot.log))
+	db.MonitorInterval = 0
+	db.CheckpointInterval = time.Minute
+	db.ShutdownSyncTimeout = 0
+	db.L0Retention = p.boot.opts.Config.L0Retention
+	db.RetentionEnabled = true
+	guarded := newGuard(client, guardOptions{
+		url: p.boot.store.url(), check: p.check, once: p.boot.store, prefix: prefixOf(epoch), counter: p.boot.store.requests(),
+	})
+	replica := litestream.NewReplicaWithClient(db, guarded)
+	replica.MonitorEnabled = false
+	replica.AutoRecoverEnabled = false
+	db.Replica = replica
+	if err := db.Open(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.db, s.askedAt = db, time.Now()
+	s.mu.Unlock()
+	return nil
+}
+
+func (s *stream) opened() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.db != nil
+}
+
+func (s *stream) close(ctx context.Context) error { return s.db.Close(ctx) }
+
+// run uploads after commits, at most once in the sync interval.
+func (s *stream) run(ctx context.Context) {
+	interval := s.primary.boot.opts.Config.SyncInterval
+	retry := time.Duration(0)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.primary.lost:
+			return
+		case <-s.woken:
+		}
+		began := time.Now()
+		err := s.once(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		s.note(err)
+		wait := interval - time.Since(began)
+		if err != nil {
+			retry = min(max(2*retry, firstRetry), lastRetry)
+			wait = retry
+			s.wake()
+		} else {
+			retry = 0
+			s.tend()
+		}
+		if !sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// once makes sure that the root is still ours, when that was not seen lately,
+// and uploads.
+func (s *stream) once(ctx context.Context) error {
+	if time.Since(s.askedAt) >= askLock {
+		if err := s.stillOurs(ctx); err != nil {
+			return err
+		}
+	}
+	return s.round(ctx)
+}
+
+// stillOurs reads lock.json: a node that slept while another took over learns
+// of its end before it writes.
+func (s *stream) stillOurs(ctx context.Context) error {
+	p := s.primary
+	now, err := readLock(ctx, p.boot.store)
+	if errors.Is(err, ErrNoLock) {
+		err = fmt.Errorf("%w: %w", ErrFenced, err)
+		p.lose(err)
+	}
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	mine := now.Session == p.lock.Session && now.Epoch == p.lock.Epoch && !now.Closed
+	p.mu.Unlock()
+	if !mine {
+		err := fmt.Errorf("%w: %s is held by node %q in epoch %d", ErrFenced, p.boot.store.url(), now.Node, now.Epoch)
+		p.lose(err)
+		return err
+	}
+	s.askedAt = time.Now()
+	return nil
+}
+
+// round copies the WAL into the replica. What was committed before it is there
+// when it returns nil.
+func (s *stream) round(ctx context.Context) error {
+	if err := s.primary.check(); err != nil {
+		return err
+	}
+	seq, began := s.seq(), time.Now()
+	if err := s.db.Sync(ctx); err != nil {
+		return fmt.Errorf("read the WAL: %w", err)
+	}
+	if err := s.db.Replica.Sync(ctx); err != nil {
+		if errors.Is(err, ErrDiverged) {
+			s.primary.lose(err)
+		}
+		return fmt.Errorf("upload: %w", err)
+	}
+	return s.primary.uploaded(seq, uint64(s.db.Replica.Pos().TXID), began)
+}
+
+// uploaded records how far the replica is.
+func (p *Primary) uploaded(seq int64, txid uint64, began time.Time) error {
+	p.mu.Lock()
+	st := &p.status
+	moved := txid != st.TXID
+	st.ReplicatedSeq, st.TXID, st.LastSyncAt = max(seq, st.ReplicatedSeq), txid, time.Now()
+	if p.stream.seq() > seq {
+		st.PendingSince = began // something was committed while the round ran
+	} else {
+		st.PendingSince = time.Time{}
+	}
+	at := position{Epoch: p.node.Epoch, TXID: txid, Seq: seq}
+	p.mu.Unlock()
+	if !moved {
+		return nil
+	}
+	// Without the lock: a commit calls Notify and would wait for the disk.
+	return writeJSON(p.boot.files.positions(), at, false)
+}
+
+// note keeps the outcome of a round for Status, and logs a change.
+func (s *stream) note(err error) {
+	p := s.primary
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.status.LastError
+	switch {
+	case err != nil:
+		p.status.LastError, p.status.LastErrorAt = err.Error(), time.Now()
+		if before == "" {
+			p.boot.log.Error("replication is held up", "err", err)
+		}
+	case before != "":
+		p.status.LastError = ""
+		p.boot.log.Info("replication goes on")
+	}
+}
