@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,4 +127,18 @@ func (s *slow) Read(p []byte) (int, error) {
 	n := copy(p, s.data[:min(s.piece, len(s.data))])
 	s.data = s.data[n:]
 	return n, nil
+}
+
+func TestGuardNamesThePlace(t *testing.T) {
+	srv, s, _ := guarded(t, nil)
+	inner, err := s.client("e00000001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Inject(s3server.Fault{Do: s3server.Answer, Status: 403})
+	_, err = fetched(t, newGuard(inner, guardOptions{}), 0, 1)
+	wantKind(t, err, RemoteForbidden)
+	if want := "s3://bucket/root/e00000001?endpoint=" + srv.URL; !strings.Contains(err.Error(), want) {
+		t.Errorf("got %q, want %s in it", err, want)
+	}
 }

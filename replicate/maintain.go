@@ -20,12 +20,7 @@ type upkeep struct {
 }
 
 // tend says that something was uploaded.
-func (s *stream) tend() {
-	select {
-	case s.care <- struct{}{}:
-	default:
-	}
-}
+func (s *stream) tend() { signal(s.care) }
 
 // maintain keeps the prefix small. An idle node has nothing to do here, and
 // lists and writes nothing.

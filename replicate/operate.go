@@ -85,6 +85,10 @@ func Adopt(ctx context.Context, opts Options, file string) (aside string, err er
 	if err := claimLineage(ctx, s, lock, state); err != nil {
 		return "", err
 	}
+	var old nodeFile // its sessions show the root to be this directory's, if it is
+	if _, err := readJSON(f.node(), &old); err != nil {
+		return "", err
+	}
 	incoming := filepath.Join(opts.Dir, "adopt.tmp")
 	if err := copyFile(file, incoming); err != nil {
 		return "", fmt.Errorf("adopt %s: %w", file, err)
@@ -95,7 +99,7 @@ func Adopt(ctx context.Context, opts Options, file string) (aside string, err er
 	if err := os.Rename(incoming, f.db); err != nil {
 		return aside, err
 	}
-	return aside, f.writeNode(nodeFile{Lineage: state.Lineage, Root: s.url(), Adopt: true})
+	return aside, f.writeNode(nodeFile{Lineage: state.Lineage, Root: s.url(), Sessions: old.Sessions, Adopt: true})
 }
 
 // claimLineage makes sure that the root holds the database's lineage. A root

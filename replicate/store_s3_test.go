@@ -203,3 +203,40 @@ func TestS3UnsignedPayload(t *testing.T) {
 		t.Errorf("got %q, %v", got.data, err)
 	}
 }
+
+func TestS3ReadOnly(t *testing.T) {
+	srv, s := openS3(t)
+	mustPut(t, s, "lock.json", "{}", condition{})
+	r, err := openStoreToRead(t.Context(), bucketOf(srv), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Forget()
+	if got, err := r.get(t.Context(), "lock.json"); err != nil || string(got.data) != "{}" {
+		t.Errorf("got %q, %v", got.data, err)
+	}
+	_, err = r.put(t.Context(), "lock.json", nil, condition{})
+	wantErr(t, err, errReadOnly)
+	wantErr(t, r.remove(t.Context(), "lock.json"), errReadOnly)
+	if n := srv.Count(s3server.Put, "") + srv.Count(s3server.Delete, ""); n != 0 {
+		t.Errorf("%d requests that write", n)
+	}
+}
+
+func TestS3KeyOfTheEnvironment(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", s3server.AccessKeyID)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", s3server.SecretAccessKey)
+	srv := s3server.Start(t)
+	r := bucketOf(srv)
+	r.AccessKeyID, r.SecretAccessKey = "", ""
+	t.Run("it is used where the settings have none", func(t *testing.T) {
+		mustPut(t, openRoot(t, r), "a", "1", condition{})
+	})
+	t.Run("with a token the SDK reads all three", func(t *testing.T) {
+		t.Setenv("AWS_SESSION_TOKEN", "token")
+		s := openRoot(t, r).(*s3Store)
+		if s.settings.AccessKeyID != "" {
+			t.Error("the key was taken without the token")
+		}
+	})
+}

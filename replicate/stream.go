@@ -23,6 +23,8 @@ type stream struct {
 	seq     func() int64
 	woken   chan struct{}
 	care    chan struct{} // wakes maintain
+	hurry   chan struct{} // somebody waits
+	waiters waiters
 
 	mu      sync.Mutex
 	db      *litestream.DB // nil until open
@@ -30,12 +32,17 @@ type stream struct {
 }
 
 func newStream(p *Primary, seq func() int64) *stream {
-	return &stream{primary: p, seq: seq, woken: make(chan struct{}, 1), care: make(chan struct{}, 1)}
+	return &stream{primary: p, seq: seq, woken: make(chan struct{}, 1), care: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
 }
 
-func (s *stream) wake() {
+var errStopped = errors.New("the node stops")
+
+func (s *stream) wake() { signal(s.woken) }
+
+// signal leaves a token, unless there is one.
+func signal(c chan struct{}) {
 	select {
-	case s.woken <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -80,10 +87,12 @@ func (s *stream) opened() bool {
 
 func (s *stream) close(ctx context.Context) error { return s.db.Close(ctx) }
 
-// run uploads after commits, at most once in the sync interval.
+// run uploads after commits, at most once in the sync interval; somebody who
+// waits for it shortens that to the window.
 func (s *stream) run(ctx context.Context) {
-	interval := s.primary.boot.opts.Config.SyncInterval
+	c := s.primary.boot.opts.Config
 	retry := time.Duration(0)
+	defer func() { answer(s.waiters.take(), errStopped) }()
 	for {
 		select {
 		case <-ctx.Done():
@@ -98,19 +107,37 @@ func (s *stream) run(ctx context.Context) {
 			return
 		}
 		s.note(err)
-		wait := interval - time.Since(began)
 		if err != nil {
 			retry = min(max(2*retry, firstRetry), lastRetry)
-			wait = retry
 			s.wake()
-		} else {
-			retry = 0
-			s.tend()
+			if !sleep(ctx, retry) {
+				return
+			}
+			continue
 		}
-		if !sleep(ctx, wait) {
+		retry = 0
+		s.tend()
+		if !s.pause(ctx, began, c.Window, c.SyncInterval) {
 			return
 		}
 	}
+}
+
+// pause waits until the next round may begin: window after the last began if
+// somebody waits for it, else interval after.
+func (s *stream) pause(ctx context.Context, began time.Time, window, interval time.Duration) bool {
+	if !sleep(ctx, window-time.Since(began)) {
+		return false
+	}
+	timer := time.NewTimer(interval - time.Since(began))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+	case <-s.hurry:
+	}
+	return true
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
@@ -128,14 +155,24 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // once makes sure that the root is still ours, when that was not seen lately,
-// and uploads.
-func (s *stream) once(ctx context.Context) error {
+// and uploads. Those who wait are told after lock.json was read once more, by a
+// request that was sent when the upload had its answer.
+func (s *stream) once(ctx context.Context) (err error) {
+	select {
+	case <-s.hurry:
+	default:
+	}
+	waiting := s.waiters.take()
+	defer func() { answer(waiting, err) }()
 	if time.Since(s.askedAt) >= askLock {
 		if err := s.stillOurs(ctx); err != nil {
 			return err
 		}
 	}
-	return s.round(ctx)
+	if err := s.round(ctx); err != nil || len(waiting) == 0 {
+		return err
+	}
+	return s.stillOurs(ctx)
 }
 
 // stillOurs reads lock.json: a node that slept while another took over learns
