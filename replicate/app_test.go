@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/tests/s3server"
-
 	_ "modernc.org/sqlite"
+
+	"holdfast/tests/s3server"
 )
 
 var ctx = context.Background()

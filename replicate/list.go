@@ -54,7 +54,7 @@ func List(ctx context.Context, r Replica, log *slog.Logger) (Lock, []Epoch, erro
 	if err != nil {
 		return Lock{}, nil, err
 	}
-	defer s.close() //nolint:errcheck // nothing was left open
+	defer s.close()
 	lock, err := readLock(ctx, s)
 	if err != nil {
 		return Lock{}, nil, err

@@ -101,7 +101,7 @@ func swap(ctx context.Context, s store, old held, next Lock) (held, error) {
 
 func newID() string {
 	b := make([]byte, 16)
-	rand.Read(b) //nolint:errcheck // it never fails
+	rand.Read(b)
 	return hex.EncodeToString(b)
 }
 

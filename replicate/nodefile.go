@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 )
 
@@ -67,7 +68,7 @@ func writeJSON(path string, v any, sync bool) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // gone after the rename
+	defer os.Remove(f.Name())
 	_, err = f.Write(append(data, '\n'))
 	if err == nil && sync {
 		err = f.Sync()
@@ -84,7 +85,11 @@ func writeJSON(path string, v any, sync bool) error {
 	return syncDir(filepath.Dir(path))
 }
 
+// syncDir makes a rename in dir durable. Windows knows no such thing.
 func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ func Init(ctx context.Context, r Replica, log *slog.Logger) (Lock, error) {
 	if err != nil {
 		return Lock{}, err
 	}
-	defer s.close() //nolint:errcheck // nothing was left open
+	defer s.close()
 	now, err := swap(ctx, s, held{}, Lock{Lineage: newID()})
 	if errors.Is(err, errCondition) {
 		return Lock{}, fmt.Errorf("%w: %s", ErrExists, s.url())
@@ -36,7 +36,7 @@ func ReadLock(ctx context.Context, r Replica, log *slog.Logger) (Lock, error) {
 	if err != nil {
 		return Lock{}, err
 	}
-	defer s.close() //nolint:errcheck // nothing was left open
+	defer s.close()
 	h, err := readLock(ctx, s)
 	return h.Lock, err
 }
@@ -49,7 +49,7 @@ func TakeOver(ctx context.Context, r Replica, log *slog.Logger) (Lock, error) {
 	if err != nil {
 		return Lock{}, err
 	}
-	defer s.close() //nolint:errcheck // nothing was left open
+	defer s.close()
 	h, err := readLock(ctx, s)
 	if err != nil {
 		return Lock{}, err
@@ -76,7 +76,7 @@ func Adopt(ctx context.Context, opts Options, file string) (aside string, err er
 	if err != nil {
 		return "", err
 	}
-	defer s.close() //nolint:errcheck // nothing was left open
+	defer s.close()
 	b := &boot{opts: opts, files: f, store: s, log: opts.Logger}
 	lock, err := b.lock(ctx, local{hasDB: true, state: state})
 	if err != nil {
@@ -165,7 +165,7 @@ func Restore(ctx context.Context, o RestoreOptions) (Restored, error) {
 	if err != nil {
 		return Restored{}, err
 	}
-	defer s.close() //nolint:errcheck // nothing was left open
+	defer s.close()
 	lock, err := readLock(ctx, s)
 	if err != nil {
 		return Restored{}, err
