@@ -12,23 +12,25 @@ import (
 
 // mayTake decides whether this node may take a root that another session
 // holds. The same name on another disk is the lost node come back, unless the
-// holder shows signs of life.
-func (b *boot) mayTake(ctx context.Context, lock held) error {
+// holder shows signs of life. In auto mode the lease decides.
+func (b *boot) mayTake(ctx context.Context, lock held) (held, error) {
 	switch {
 	case lock.Session == "" || lock.Closed:
-		return nil
+		return lock, nil
+	case b.auto():
+		return b.await(ctx, lock)
 	case lock.Node != b.opts.Node:
-		return fmt.Errorf("%w: %s is held by node %q (%s, epoch %d); stop that node, or give the root up for it by `holdfast takeover --force`",
+		return lock, fmt.Errorf("%w: %s is held by node %q (%s, epoch %d); stop that node, or give the root up for it by `holdfast takeover --force`",
 			ErrHeld, b.store.url(), lock.Node, lock.URL, lock.Epoch)
 	}
 	sign, err := b.signOfLife(ctx, lock)
 	if err != nil {
-		return fmt.Errorf("look for the holder of %s: %w", b.store.url(), err)
+		return lock, fmt.Errorf("look for the holder of %s: %w", b.store.url(), err)
 	}
 	if sign != "" {
-		return fmt.Errorf("%w: node %q is alive: %s; stop it first, or give each node a name of its own (--node)", ErrHeld, lock.Node, sign)
+		return lock, fmt.Errorf("%w: node %q is alive: %s; stop it first, or give each node a name of its own (--node)", ErrHeld, lock.Node, sign)
 	}
-	return nil
+	return lock, nil
 }
 
 // signOfLife asks the holder, and watches whether its prefix grows.

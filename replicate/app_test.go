@@ -187,10 +187,7 @@ func (a *app) stop() {
 // uploaded or written.
 func (a *app) kill() error {
 	a.p.lose(errors.New("killed"))
-	if a.p.cancel != nil {
-		a.p.cancel()
-	}
-	_ = a.p.group.Wait()
+	a.p.letGo()
 	// The WAL stays as it is: Litestream's read lock is still held while the
 	// application closes, and the files are then left to the next boot.
 	err := a.db.Close()
@@ -232,13 +229,13 @@ func backends(t *testing.T, f func(t *testing.T, r Replica)) {
 	})
 	t.Run("s3", func(t *testing.T) {
 		s := s3server.Start(t)
-		f(t, s3Replica(s))
+		f(t, s3Replica(s.Proxy))
 	})
 }
 
-func s3Replica(s *s3server.Server) Replica {
+func s3Replica(p *s3server.Proxy) Replica {
 	return Replica{
-		Type: "s3", Bucket: s.Bucket, Path: "root", Endpoint: s.URL, Region: "us-east-1",
+		Type: "s3", Bucket: "bucket", Path: "root", Endpoint: p.URL, Region: "us-east-1",
 		AccessKeyID: s3server.AccessKeyID, SecretAccessKey: s3server.SecretAccessKey,
 	}
 }

@@ -32,6 +32,8 @@ type Options struct {
 	// before the restore. From then on the node should answer for its session
 	// at URL + "/v1/node", so that others see that it lives. It may be nil.
 	Taken func(Lock)
+	// Standby is told, in auto mode, whom this node waits for; it may be nil.
+	Standby func(Lock)
 
 	lookForLife time.Duration // how long a silent holder is watched; tests shorten it
 }
@@ -91,7 +93,7 @@ func (b *boot) acquire(ctx context.Context) (*Primary, error) {
 		case err == nil:
 			return p, nil
 		case unavailable(err):
-			if p, oerr := b.offline(ctx, err); oerr == nil {
+			if p := b.offline(ctx, err); p != nil {
 				return p, nil
 			}
 			b.waiting(err)
@@ -130,11 +132,13 @@ func (b *boot) once(ctx context.Context) (*Primary, error) {
 	if err != nil {
 		return nil, err
 	}
-	how, err := b.choose(ctx, here, lock)
+	how, lock, err := b.choose(ctx, here, lock)
 	if err != nil {
 		return nil, err
 	}
-	b.tryProvider(ctx)
+	if err := b.tryProvider(ctx); err != nil {
+		return nil, err
+	}
 	b.log.Info("boot", "path", how.String(), "epoch", lock.Epoch, "ready", lock.Ready, "holder", lock.Node)
 	next := lock.Lock
 	next.Session, next.Node, next.URL, next.Closed, next.Schema = newID(), b.opts.Node, b.opts.URL, false, b.opts.Schema
@@ -146,16 +150,24 @@ func (b *boot) once(ctx context.Context) (*Primary, error) {
 			return nil, err
 		}
 	}
+	sent := time.Now()
 	now, err := swap(ctx, b.store, lock, next)
 	if err != nil {
 		return nil, err
 	}
 	b.taken(now.Lock)
 	p := b.primary(now, how, here.node)
+	p.hold(sent)
 	if how == pathTakeOver {
-		return p, b.takeOver(ctx, p)
+		err = b.takeOver(ctx, p)
+	} else {
+		err = b.keepLocal(ctx, p, here)
 	}
-	return p, b.keepLocal(ctx, p, here)
+	if err != nil {
+		p.letGo()
+		return nil, err
+	}
+	return p, nil
 }
 
 func (b *boot) taken(lock Lock) {
@@ -166,19 +178,22 @@ func (b *boot) taken(lock Lock) {
 
 // tryProvider finds out whether the bucket's conditional writes work. Without
 // them nothing but the operator's care keeps two nodes apart.
-func (b *boot) tryProvider(ctx context.Context) {
-	if b.tested || b.opts.Config.Replica.Type == "file" {
-		return
+func (b *boot) tryProvider(ctx context.Context) error {
+	if b.tested || b.opts.Config.Replica.Type == TypeFile {
+		return nil
 	}
 	b.tested = true
 	err := selfTest(ctx, b.store)
 	switch {
+	case errors.Is(err, errNoConditionalWrites) && b.auto():
+		return fmt.Errorf("failover: auto needs them; use manual: %w", err)
 	case errors.Is(err, errNoConditionalWrites):
 		b.log.Warn("the bucket cannot keep two nodes apart: never start a second one on this root", "err", err)
 		b.store = unconditional{b.store}
 	case err != nil:
 		b.log.Warn("test of the bucket", "err", err)
 	}
+	return nil
 }
 
 // lock reads lock.json. An embedded root begins by itself.
@@ -197,34 +212,36 @@ func (b *boot) lock(ctx context.Context, here local) (held, error) {
 	return swap(ctx, b.store, held{}, Lock{Lineage: lineage})
 }
 
-// choose decides how the boot goes on, or that it must not.
-func (b *boot) choose(ctx context.Context, here local, lock held) (path, error) {
+// choose decides how the boot goes on, or that it must not. In auto mode it
+// waits for its turn first; the lock that it returns is the one to swap.
+func (b *boot) choose(ctx context.Context, here local, lock held) (path, held, error) {
 	if lock.Schema > b.opts.Schema {
-		return 0, fmt.Errorf("%w: its schema is %d, this program writes %d", ErrNewer, lock.Schema, b.opts.Schema)
+		return 0, lock, fmt.Errorf("%w: its schema is %d, this program writes %d", ErrNewer, lock.Schema, b.opts.Schema)
 	}
 	if here.hasDB && here.state.Lineage != lock.Lineage {
-		return 0, fmt.Errorf("%w: %s has lineage %s, %s has %s; correct the path, move the database away, or make it a new root's by `holdfast adopt`",
+		return 0, lock, fmt.Errorf("%w: %s has lineage %s, %s has %s; correct the path, move the database away, or make it a new root's by `holdfast adopt`",
 			ErrForeign, b.files.db, short(here.state.Lineage), b.store.url(), short(lock.Lineage))
 	}
 	own := here.hasDB && here.hasNode && here.node.Lineage == lock.Lineage && here.node.mine(lock.Session)
 	switch {
 	case own && here.node.Adopt:
-		return pathOwnFile, nil
+		return pathOwnFile, lock, nil
 	case own && lock.Ready == lock.Epoch && (here.same || b.closedHere(lock)):
-		return pathResume, nil
+		return pathResume, lock, nil
 	case own:
-		return pathOwnFile, nil
+		return pathOwnFile, lock, nil
 	}
-	if err := b.mayTake(ctx, lock); err != nil {
-		return 0, err
+	lock, err := b.mayTake(ctx, lock)
+	if err != nil {
+		return 0, lock, err
 	}
 	if here.hasDB && here.hasNode && here.node.Adopt || b.fresh(here, lock) {
-		return pathOwnFile, nil
+		return pathOwnFile, lock, nil
 	}
 	if here.hasDB && lock.Ready == 0 {
-		return 0, fmt.Errorf("%w: %s is new and %s holds jobs; `holdfast adopt %s` makes it the start", ErrForeign, b.store.url(), b.files.dir, b.files.db)
+		return 0, lock, fmt.Errorf("%w: %s is new and %s holds jobs; `holdfast adopt %s` makes it the start", ErrForeign, b.store.url(), b.files.dir, b.files.db)
 	}
-	return pathTakeOver, nil
+	return pathTakeOver, lock, nil
 }
 
 // fresh reports whether an embedded root was just begun for a database that
@@ -313,7 +330,25 @@ func (b *boot) reportAside(ctx context.Context, before local, aside string) {
 }
 
 func (b *boot) primary(lock held, how path, node nodeFile) *Primary {
-	return &Primary{boot: b, lock: lock, how: how, node: node, lost: make(chan struct{})}
+	p := &Primary{boot: b, lock: lock, how: how, node: node, lost: make(chan struct{})}
+	if b.auto() {
+		p.lease.ttl = b.opts.Config.LeaseTTL
+	}
+	p.run, p.cancel = context.WithCancel(context.Background())
+	return p
+}
+
+// hold keeps the root from the moment that the swap was sent: what follows may
+// take longer than a TTL.
+func (p *Primary) hold(sent time.Time) {
+	p.lease.renewed(sent)
+	p.group.Go(func() error { p.renew(p.run); return nil })
+}
+
+// letGo ends what hold and Start began.
+func (p *Primary) letGo() {
+	p.cancel()
+	p.group.Wait() //nolint:errcheck // its functions return none
 }
 
 func short(id string) string { return id[:min(8, len(id))] }

@@ -20,7 +20,7 @@ import (
 func newRoot(t *testing.T) (*s3server.Server, Options) {
 	t.Helper()
 	s := s3server.Start(t)
-	opts := appOptions(t.TempDir(), "a", s3Replica(s))
+	opts := appOptions(t.TempDir(), "a", s3Replica(s.Proxy))
 	initRoot(t, opts)
 	return s, opts
 }
@@ -373,7 +373,7 @@ func TestIdle(t *testing.T) {
 func TestWithoutConditionalWrites(t *testing.T) {
 	s := s3server.Start(t)
 	s.Inject(s3server.Fault{Op: s3server.Put, Do: s3server.Unconditional})
-	opts := appOptions(t.TempDir(), "a", s3Replica(s))
+	opts := appOptions(t.TempDir(), "a", s3Replica(s.Proxy))
 	initRoot(t, opts)
 	a := mustBoot(t, opts)
 	if _, ok := a.p.boot.store.(unconditional); !ok {

@@ -16,14 +16,12 @@ func unavailable(err error) bool {
 
 // offline begins without the root. That is right only where nobody can have
 // needed this node's place: its epoch was ready and served in this very
-// directory, on a machine that has not restarted since.
-func (b *boot) offline(ctx context.Context, cause error) (*Primary, error) {
+// directory, on a machine that has not restarted since. Elsewhere, and in auto
+// mode, where nobody may act without the lease, it returns nil.
+func (b *boot) offline(ctx context.Context, cause error) *Primary {
 	here, err := b.files.read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if !here.hasDB || !here.hasNode || !here.node.Served || !here.same || here.state.Lineage != here.node.Lineage {
-		return nil, cause
+	if err != nil || b.auto() || !here.hasDB || !here.hasNode || !here.node.Served || !here.same || here.state.Lineage != here.node.Lineage {
+		return nil
 	}
 	b.log.Warn("the root cannot be reached; serving from the local file until it can", "epoch", here.node.Epoch, "err", cause)
 	// Until the root can be read this is what lock.json should say.
@@ -35,7 +33,7 @@ func (b *boot) offline(ctx context.Context, cause error) (*Primary, error) {
 	p := b.primary(held{Lock: lock}, pathResume, here.node)
 	p.status.Offline, p.status.PendingSince = true, time.Now()
 	p.status.LastError, p.status.LastErrorAt = cause.Error(), time.Now()
-	return p, nil
+	return p
 }
 
 // reconnect takes the root as soon as it can be reached, by the rules of a

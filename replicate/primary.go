@@ -16,6 +16,9 @@ type Primary struct {
 	boot   *boot
 	how    path
 	parent epochInfo
+	lease  lease
+
+	writing sync.Mutex // held while lock.json is written
 
 	mu     sync.Mutex
 	lock   held     // as this node last wrote it
@@ -27,6 +30,7 @@ type Primary struct {
 
 	begun  bool // the epoch is ready, and its root may be closed
 	group  errgroup.Group
+	run    context.Context // of the goroutines in group
 	cancel context.CancelFunc
 }
 
@@ -105,8 +109,7 @@ func (p *Primary) check() error {
 // and streams from then on. The database must be open; seq returns its last
 // commit. No request may be accepted before Start has returned.
 func (p *Primary) Start(ctx context.Context, seq func() int64) error {
-	run, cancel := context.WithCancel(context.Background())
-	p.cancel = cancel
+	run := p.run
 	p.mu.Lock()
 	p.stream = newStream(p, seq)
 	offline := p.status.Offline
@@ -150,21 +153,22 @@ func (p *Primary) begin(ctx context.Context) error {
 }
 
 func (p *Primary) declareReady(ctx context.Context) error {
-	p.mu.Lock()
-	old, next := p.lock, p.lock.Lock
-	next.Ready, next.Seq, next.TXID = next.Epoch, p.status.ReplicatedSeq, p.status.TXID
-	p.mu.Unlock()
-	now, err := swap(ctx, p.boot.store, old, next)
-	if errors.Is(err, errCondition) {
-		return fmt.Errorf("%w while epoch %d was made ready: %w", ErrFenced, next.Epoch, err)
+	if err := p.rewrite(ctx, func(l *Lock) { l.Ready, l.Seq, l.TXID = l.Epoch, p.replicatedSeq(), p.txid() }); err != nil {
+		return fmt.Errorf("declare the epoch ready: %w", err)
 	}
-	if err != nil {
-		return err
-	}
-	p.mu.Lock()
-	p.lock = now
-	p.mu.Unlock()
 	return nil
+}
+
+func (p *Primary) replicatedSeq() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.status.ReplicatedSeq
+}
+
+func (p *Primary) txid() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.status.TXID
 }
 
 // Notify says that the database has a new commit. It never waits.
@@ -198,10 +202,7 @@ func (p *Primary) Status() Status {
 // cannot be reached, what is missing there stays in the data directory, and
 // the next boot uploads it.
 func (p *Primary) Stop(ctx context.Context) error {
-	if p.cancel != nil {
-		p.cancel()
-	}
-	p.group.Wait() //nolint:errcheck // its functions return none
+	p.letGo()
 	var err error
 	if p.stream != nil && p.stream.opened() {
 		err = p.end(ctx)
@@ -221,19 +222,9 @@ func (p *Primary) end(ctx context.Context) error {
 
 // closeRoot marks lock.json as given up at this position.
 func (p *Primary) closeRoot(ctx context.Context) error {
-	p.mu.Lock()
-	old, next := p.lock, p.lock.Lock
-	next.Closed, next.Seq, next.TXID = true, p.status.ReplicatedSeq, p.status.TXID
-	p.mu.Unlock()
-	now, err := swap(ctx, p.boot.store, old, next)
-	if errors.Is(err, errCondition) {
-		return fmt.Errorf("%w before epoch %d was closed: %w", ErrFenced, next.Epoch, err)
-	}
+	err := p.rewrite(ctx, func(l *Lock) { l.Closed, l.Seq, l.TXID = true, p.replicatedSeq(), p.txid() })
 	if err != nil {
 		return fmt.Errorf("close the root: %w", err)
 	}
-	p.mu.Lock()
-	p.lock = now
-	p.mu.Unlock()
 	return nil
 }

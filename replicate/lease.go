@@ -1,0 +1,138 @@
+package replicate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// lease is the right to act as the primary in auto mode: it ends by itself
+// unless lock.json is written again, so that a standby may take over when it has
+// not changed for a while. Only the monotonic clock of one machine is ever
+// compared with itself.
+type lease struct {
+	ttl time.Duration // 0: manual mode, the right does not end by itself
+
+	mu    sync.Mutex
+	until time.Time
+	base  time.Time // of the last renewal, to notice a clock that jumped
+}
+
+const (
+	renewals  = 4                      // in a TTL
+	clockSlip = 500 * time.Millisecond // between wall and monotonic clock since the last renewal
+)
+
+// renewed notes that lock.json was written by a request that was sent at sent.
+func (l *lease) renewed(sent time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until, l.base = sent.Add(l.ttl), time.Now()
+}
+
+// valid reports whether the right still stands. A clock that jumped since the
+// last renewal, as when the machine slept, takes it away until the next.
+func (l *lease) valid(now time.Time) bool {
+	if l.ttl == 0 {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	slip := now.Round(0).Sub(l.base.Round(0)) - now.Sub(l.base)
+	return now.Before(l.until) && slip.Abs() < clockSlip
+}
+
+// Valid reports whether this node may act as the primary now: hand out a job,
+// or give an answer. In manual mode that is so until Lost is closed.
+func (p *Primary) Valid() bool { return p.check() == nil && p.lease.valid(time.Now()) }
+
+// renew writes lock.json again and again until ctx ends or the root is lost.
+func (p *Primary) renew(ctx context.Context) {
+	if p.lease.ttl == 0 {
+		return
+	}
+	for sleep(ctx, p.lease.ttl/renewals) && p.check() == nil {
+		c, cancel := context.WithTimeout(ctx, p.lease.ttl/2)
+		err := p.rewrite(c, func(*Lock) {})
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			p.boot.log.Warn("the lease was not renewed", "err", err)
+		}
+	}
+}
+
+// rewrite changes lock.json as its holder. Whoever else wrote it has the root:
+// then Lost is closed.
+func (p *Primary) rewrite(ctx context.Context, change func(*Lock)) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	p.mu.Lock()
+	old := p.lock
+	p.mu.Unlock()
+	for range 2 { // the second time on what an answer that was lost left behind
+		next, sent := old.Lock, time.Now()
+		change(&next)
+		now, err := swap(ctx, p.boot.store, old, next)
+		if err == nil {
+			p.lease.renewed(sent)
+			p.mu.Lock()
+			p.lock = now
+			p.mu.Unlock()
+			return nil
+		}
+		if !errors.Is(err, errCondition) {
+			return err
+		}
+		if old, err = readLock(ctx, p.boot.store); err != nil {
+			return err
+		}
+		if old.Session != next.Session || old.Closed && !next.Closed {
+			err := fmt.Errorf("%w: %s is held by node %q in epoch %d", ErrFenced, p.boot.store.url(), old.Node, old.Epoch)
+			p.lose(err)
+			return err
+		}
+	}
+	return fmt.Errorf("write lock.json: %w", errCondition)
+}
+
+// await is how a standby waits: until the holder gives the root up, or has not
+// written lock.json for a TTL and a third of it as this machine counts. A lock
+// that cannot be read proves nothing.
+func (b *boot) await(ctx context.Context, lock held) (held, error) {
+	ttl := b.opts.Config.LeaseTTL
+	seen := time.Now()
+	b.standby(lock.Lock)
+	for lock.Session != "" && !lock.Closed && time.Since(seen) < ttl+ttl/3 {
+		if !sleep(ctx, ttl/renewals) {
+			return lock, ctx.Err()
+		}
+		now, err := readLock(ctx, b.store)
+		if unavailable(err) {
+			b.waiting(err)
+			seen = time.Now()
+			continue
+		}
+		if err != nil {
+			return lock, err
+		}
+		if now.version != lock.version {
+			seen = time.Now()
+			if now.Session != lock.Session || now.URL != lock.URL {
+				b.standby(now.Lock)
+			}
+		}
+		lock = now
+	}
+	return lock, nil
+}
+
+func (b *boot) standby(lock Lock) {
+	b.log.Info("standby", "primary", lock.Node, "url", lock.URL, "epoch", lock.Epoch)
+	if b.opts.Standby != nil {
+		b.opts.Standby(lock)
+	}
+}
+
+func (b *boot) auto() bool { return b.opts.Config.Failover == FailoverAuto }
