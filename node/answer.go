@@ -26,6 +26,15 @@ func giveBuffer(b *bytes.Buffer) {
 	}
 }
 
+// answer is the function answer for what is no error: it does not give it where
+// another node may have taken this one's place.
+func (a *API) answer(w http.ResponseWriter, status int, body any) error {
+	if a.lost() {
+		return errLost
+	}
+	return answer(w, status, body)
+}
+
 // answer writes body as JSON. It is encoded as a whole before the first byte
 // goes out, so that an error can still become an answer of its own; after that
 // the only error is errHungUp.

@@ -14,7 +14,7 @@ import (
 func enqueuedOf(job *queue.Enqueued, spec *queue.Spec) client.Enqueued {
 	typ := spec.Type
 	if typ == "" {
-		typ = "default"
+		typ = queue.DefaultType
 	}
 	return client.Enqueued{
 		ID:          idOf(job.ID),
@@ -166,6 +166,7 @@ func queueHealthOf(info *queue.Info) client.QueueHealth {
 		Scheduled:        info.Counts.Scheduled,
 		Queued:           info.Counts.Queued,
 		Running:          info.Counts.Running,
+		Done:             info.Counts.Done,
 		Dead:             info.Counts.Dead,
 		OldestQueuedAtMS: optionalMS(info.OldestAt),
 		LastError:        optional(info.LastError),

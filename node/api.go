@@ -10,6 +10,7 @@ import (
 
 	"holdfast/node/client"
 	"holdfast/queue"
+	"holdfast/replicate"
 )
 
 // Store is what the handlers need of a [queue.Queue].
@@ -35,19 +36,34 @@ type API struct {
 	version client.Version
 	csrf    *http.CrossOriginProtection
 	mux     *http.ServeMux
+	metrics http.Handler
+	data    string // the data directory, for the sizes of its files
 	store   atomic.Pointer[Store]
-	reasons atomic.Pointer[[]string] // why the node is not ready; nil when it is
+	replica atomic.Pointer[Replica]
+	self    atomic.Pointer[client.Node] // nil until the node has a session
+	reasons atomic.Pointer[[]string]    // why the node is not ready; nil when it is
+
+	stopping atomic.Bool // claims find nothing any more
 }
 
-// NewAPI returns an API without a store. It uses the Logger, Version and
-// Commit of cfg.
+// Replica is what the handlers need of a [replicate.Primary].
+type Replica interface {
+	Status() replicate.Status
+	// Lost is closed when what the store does has no meaning any more.
+	Lost() <-chan struct{}
+}
+
+// NewAPI returns an API without a store. It uses the Logger, Version, Commit
+// and Data of cfg.
 func NewAPI(cfg Config) *API {
 	a := &API{
 		log:     cfg.withDefaults().Logger,
 		version: Versions(cfg.Version, cfg.Commit),
 		csrf:    http.NewCrossOriginProtection(),
+		data:    cfg.Data,
 	}
-	a.reasons.Store(&[]string{"the database is being opened"})
+	a.metrics = newMetrics(a)
+	a.NotReady("the database is being opened")
 	a.mux = a.newMux()
 	return a
 }
@@ -58,9 +74,35 @@ func (a *API) Open(s Store) {
 	a.reasons.Store(nil)
 }
 
+// Replicate makes the API tell how r stands. Once r is lost, no answer is given
+// as a success any more.
+func (a *API) Replicate(r Replica) { a.replica.Store(&r) }
+
+// Identify makes the API say who this node is, which it does also before it is
+// open.
+func (a *API) Identify(self client.Node) { a.self.Store(&self) }
+
+// NotReady makes the API say why it is not ready.
+func (a *API) NotReady(reason string) { a.reasons.Store(&[]string{reason}) }
+
 // Stop makes the API say that it is not ready. Requests are still served.
 func (a *API) Stop() {
-	a.reasons.Store(&[]string{"the node is stopping"})
+	a.stopping.Store(true)
+	a.NotReady("the node is stopping")
+}
+
+// lost reports whether another node may have taken this one's place.
+func (a *API) lost() bool {
+	r := a.replica.Load()
+	if r == nil {
+		return false
+	}
+	select {
+	case <-(*r).Lost():
+		return true
+	default:
+		return false
+	}
 }
 
 // ServeHTTP implements [http.Handler].
@@ -69,8 +111,12 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
-	if strings.HasPrefix(r.URL.Path, "/v1/") {
+	if strings.HasPrefix(r.URL.Path, "/v1/") && r.URL.Path != nodePath {
 		store := a.store.Load()
+		if a.lost() {
+			a.fail(w, r, &apiError{code: client.CodeUnavailable, message: errLost.Error()})
+			return
+		}
 		if store == nil {
 			a.fail(w, r, &apiError{code: client.CodeUnavailable, message: "the node is starting"})
 			return
@@ -84,4 +130,13 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func setSeq(w http.ResponseWriter, seq queue.Seq) {
 	w.Header().Set(seqHeader, seq.String())
+}
+
+// wrote sets the headers of the answer to a write: its commit, and the one up
+// to which all are in the replica.
+func (a *API) wrote(w http.ResponseWriter, seq queue.Seq) {
+	setSeq(w, seq)
+	if r := a.replica.Load(); r != nil {
+		w.Header().Set(replicatedSeqHeader, queue.Seq{Epoch: seq.Epoch, N: (*r).Status().ReplicatedSeq}.String())
+	}
 }

@@ -49,6 +49,9 @@ func invalid(format string, args ...any) error {
 // to answer.
 var errHungUp = errors.New("the client hung up")
 
+// errLost is returned by a handler whose work may be void.
+var errLost = errors.New("another node has taken over; this one is stopping")
+
 // public turns any error into what a client may see of it. Only what is meant
 // for clients keeps its text; the rest is logged here and called internal.
 func (a *API) public(r *http.Request, err error) *apiError {
@@ -74,6 +77,7 @@ func (a *API) public(r *http.Request, err error) *apiError {
 		{queue.ErrClosed, client.CodeUnavailable},
 		{queue.ErrLeaseLost, client.CodeLeaseLost},
 		{queue.ErrNotFound, client.CodeNotFound},
+		{queue.ErrNoQueue, client.CodeNotFound},
 		{queue.ErrIdempotencyConflict, client.CodeIdempotencyConflict},
 		{queue.ErrWrongState, client.CodeWrongState},
 		{queue.ErrDiskFull, client.CodeDiskFull},
@@ -82,6 +86,12 @@ func (a *API) public(r *http.Request, err error) *apiError {
 		if errors.Is(err, known.err) {
 			return &apiError{code: known.code, message: known.err.Error()}
 		}
+	}
+	if errors.Is(err, errLost) {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			return &apiError{code: client.CodeUnavailable, message: err.Error()}
+		}
+		return &apiError{code: client.CodeUnknownOutcome, message: err.Error() + ", and the request may or may not have taken effect"}
 	}
 	if r.Context().Err() != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return cutOff(r)

@@ -27,9 +27,11 @@ func (a *API) claim(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	setSeq(w, seq)
+	a.wrote(w, seq)
 	if len(claims.Jobs) == 0 {
-		return answer(w, http.StatusOK, a.claimsOf(r, &claims))
+		wire := a.claimsOf(r, &claims)
+		wire.Stopping = a.stopping.Load() // then the wait was cut short
+		return a.answer(w, http.StatusOK, wire)
 	}
 	if err := a.handOut(w, r, &claims); err != nil {
 		a.giveBack(r, s, claims.Jobs)
@@ -45,7 +47,7 @@ func (a *API) handOut(w http.ResponseWriter, r *http.Request, claims *queue.Clai
 	if r.Context().Err() != nil {
 		return errHungUp
 	}
-	if err := answer(w, http.StatusOK, a.claimsOf(r, claims)); err != nil {
+	if err := a.answer(w, http.StatusOK, a.claimsOf(r, claims)); err != nil {
 		return err
 	}
 	// A small answer is still in the server's buffer, where a broken

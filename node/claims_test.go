@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/node/client"
 	"holdfast/queue"
 )
 
@@ -85,4 +86,34 @@ func TestClaimWhoseClientIsGone(t *testing.T) {
 			t.Errorf("log: got %q", log)
 		}
 	})
+}
+
+func TestClaimTellsThatTheNodeStops(t *testing.T) {
+	f := over(t, &stub{claim: func(context.Context, queue.ClaimRequest) (queue.Claims, error) { return queue.Claims{}, nil }})
+	claim := func() client.Claims {
+		return call[client.Claims](f, http.StatusOK, "POST", "/v1/claims", `{"queues":["mail"],"wait_ms":1000}`)
+	}
+	if got := claim(); got.Stopping {
+		t.Error("a node that serves says that it stops")
+	}
+	f.api.Stop()
+	if got := claim(); !got.Stopping || got.Jobs == nil {
+		t.Errorf("got %+v, want stopping and an empty list", got)
+	}
+}
+
+func TestClientKnowsTheLimits(t *testing.T) {
+	for name, limits := range map[string][2]int64{
+		"MaxResult": {client.MaxResult, queue.MaxResult},
+		"MaxError":  {client.MaxError, queue.MaxError},
+		"MaxItems":  {client.MaxItems, min(queue.MaxBatch, queue.MaxClaim)},
+		"MaxQueues": {client.MaxQueues, queue.MaxQueuesInClaim},
+		"MaxName":   {client.MaxName, queue.MaxName},
+		"MinLease":  {int64(client.MinLease), int64(queue.MinLease)},
+		"MaxLease":  {int64(client.MaxLease), int64(queue.MaxLease)},
+	} {
+		if limits[0] != limits[1] {
+			t.Errorf("%s: the client has %d, the queue %d", name, limits[0], limits[1])
+		}
+	}
 }

@@ -1,19 +1,25 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"holdfast/replicate"
 )
 
 // Defaults of a Config.
 const (
 	DefaultListen        = "127.0.0.1:7780"
 	DefaultShutdownGrace = 10 * time.Second
+	DefaultUploadGrace   = 20 * time.Second
 )
 
 // Config is what a node needs to run. Only Data is required.
@@ -24,6 +30,15 @@ type Config struct {
 	Version string       // of the program, for /version
 	Commit  string       // the program was built from, for /version
 
+	// Replication says where the copy of the database goes, and how. The zero
+	// value is replicate.DefaultConfig: a folder of Data.
+	Replication replicate.Config
+	// Embedded lets the root of the replica begin by itself. A folder in Data
+	// always does.
+	Embedded  bool
+	Node      string // the node's name; empty: FLY_APP_NAME, else the hostname
+	Advertise string // the URL for others; empty: Replication's, else that of Listen
+
 	// MaxRound bounds how many operations share a commit; 0 leaves it to the
 	// queue. For benchmarks.
 	MaxRound int
@@ -33,11 +48,15 @@ type Config struct {
 	// ShutdownGrace is how long requests under way may take to finish once the
 	// node stops; 0: DefaultShutdownGrace.
 	ShutdownGrace time.Duration
+	// UploadGrace is how long the upload of the last commits may take after
+	// that; 0: DefaultUploadGrace.
+	UploadGrace time.Duration
 	// OnReady, unless nil, is called once, with the URL of the bound address,
 	// when the node serves requests.
 	OnReady func(url string)
 
-	open opener // nil: queue.Open
+	open    opener   // nil: queue.Open
+	acquire acquirer // nil: replicate.Acquire
 }
 
 // ConfigError lists everything that is wrong with a Config.
@@ -66,6 +85,15 @@ func (c Config) Validate() error {
 	if c.ShutdownGrace < 0 {
 		problems = append(problems, fmt.Sprintf("shutdown grace: %s is negative", c.ShutdownGrace))
 	}
+	if c.UploadGrace < 0 {
+		problems = append(problems, fmt.Sprintf("upload grace: %s is negative", c.UploadGrace))
+	}
+	if c.Data != "" {
+		if _, err := c.Replication.ForDatabase(filepath.Join(c.Data, databaseName)); err != nil {
+			problems = append(problems, err.Error())
+		}
+	}
+	problems = append(problems, unsupported(c.Replication)...)
 	if len(problems) > 0 {
 		return &ConfigError{Problems: problems}
 	}
@@ -82,10 +110,37 @@ func (c Config) withDefaults() Config {
 	if c.ShutdownGrace == 0 {
 		c.ShutdownGrace = DefaultShutdownGrace
 	}
+	if c.UploadGrace == 0 {
+		c.UploadGrace = DefaultUploadGrace
+	}
+	if c.Replication.SyncInterval == 0 {
+		c.Replication = replicate.DefaultConfig(c.Data)
+	}
+	if full, err := c.Replication.ForDatabase(filepath.Join(c.Data, databaseName)); err == nil && c.Data != "" {
+		c.Replication = full
+	}
+	c.Embedded = c.Embedded || Embedded(c.Data, c.Replication.Replica)
+	c.Node = cmp.Or(c.Node, defaultNode())
+	c.Advertise = cmp.Or(c.Advertise, c.Replication.Advertise)
 	if c.open == nil {
 		c.open = openQueue
 	}
+	if c.acquire == nil {
+		c.acquire = acquire
+	}
 	return c
+}
+
+// defaultNode names a node that was given no name. It must be the same when the
+// node comes back on another disk.
+func defaultNode() string {
+	if app := os.Getenv("FLY_APP_NAME"); app != "" {
+		return app
+	}
+	if host, err := os.Hostname(); err == nil && host != "" {
+		return host
+	}
+	return "holdfast"
 }
 
 // checkListen says what is wrong with an address to listen on, or "".

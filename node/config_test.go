@@ -2,13 +2,11 @@ package node_test
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"holdfast/node"
-	"holdfast/queue"
 )
 
 func TestConfigValidate(t *testing.T) {
@@ -55,32 +53,4 @@ func TestConfigValidate(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestExitCode(t *testing.T) {
-	tests := []struct {
-		name string
-		err  error
-		want int
-	}{
-		{"success is 0", nil, 0},
-		{"a failure is 1", errors.New("port taken"), 1},
-		{"a network disk is 1", queue.ErrNetworkDisk, 1},
-		{"a bad configuration is 2", node.Config{}.Validate(), 2},
-		{"a locked directory is 4", node.ErrLocked, 4},
-		{"refused data is 6", node.ErrRefused, 6},
-		{"a newer schema is 6", queue.ErrNewerSchema, 6},
-		{"a foreign file is 6", queue.ErrForeignFile, 6},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			err := tt.err
-			if err != nil {
-				err = fmt.Errorf("run: %w", err)
-			}
-			if got := node.ExitCode(err); got != tt.want {
-				t.Errorf("got %d, want %d", got, tt.want)
-			}
-		})
-	}
 }

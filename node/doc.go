@@ -23,7 +23,10 @@
 //		Data:    "/var/lib/holdfast",
 //		OnReady: func(url string) { fmt.Println("serving", url) },
 //	})
-//	os.Exit(node.ExitCode(err))
+//	switch {
+//	case errors.Is(err, node.ErrLocked): // another process uses the directory
+//	case errors.Is(err, node.ErrRefused): // the data is not ours to touch
+//	}
 //
 // Cancel ctx to stop: waiting claims are answered, requests under way finish,
 // the file is closed, and Run returns nil.

@@ -4,13 +4,35 @@ import (
 	"context"
 
 	"holdfast/queue"
+	"holdfast/replicate"
 )
 
 // Engine is what WithOpen puts in the queue's place.
 type Engine = engine
 
-// WithOpen returns cfg with another way to open the queue.
+// Primary is what WithAcquire puts in the place of the hold on a root.
+type Primary = primary
+
+// WithOpen returns cfg with another way to open the queue, and no replica.
 func WithOpen(cfg Config, open func(ctx context.Context, path string, opts queue.Options) (Engine, error)) Config {
 	cfg.open = open
+	return WithAcquire(cfg, func(context.Context, replicate.Options) (Primary, error) { return noReplica{}, nil })
+}
+
+// WithAcquire returns cfg with another way to take the root.
+func WithAcquire(cfg Config, acquire func(ctx context.Context, opts replicate.Options) (Primary, error)) Config {
+	cfg.acquire = acquire
 	return cfg
 }
+
+// noReplica is a hold on nothing.
+type noReplica struct{}
+
+func (noReplica) Epoch() int64                              { return 1 }
+func (noReplica) Lineage() string                           { return "" }
+func (noReplica) Start(context.Context, func() int64) error { return nil }
+func (noReplica) Notify()                                   {}
+func (noReplica) Lost() <-chan struct{}                     { return nil }
+func (noReplica) Err() error                                { return nil }
+func (noReplica) Stop(context.Context) error                { return nil }
+func (noReplica) Status() replicate.Status                  { return replicate.Status{} }

@@ -153,19 +153,19 @@ func (a *API) answerBatch(w http.ResponseWriter, r *http.Request, results []queu
 	if err != nil {
 		return err
 	}
-	setSeq(w, seq)
-	return answer(w, http.StatusOK, client.Results{Results: a.resultsOf(r, results)})
+	a.wrote(w, seq)
+	return a.answer(w, http.StatusOK, client.Results{Results: a.resultsOf(r, results)})
 }
 
 func (a *API) answerItem(w http.ResponseWriter, r *http.Request, results []queue.Result, seq queue.Seq, err error) error {
 	if err != nil {
 		return renamed(err, outOfBatch)
 	}
-	setSeq(w, seq)
+	a.wrote(w, seq)
 	if err := results[0].Err; err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, a.resultOf(r, &results[0]))
+	return a.answer(w, http.StatusOK, a.resultOf(r, &results[0]))
 }
 
 // outOfBatch makes "result" of "acks[0].result": to the queue an item is a

@@ -84,7 +84,7 @@ func FuzzClaimBody(f *testing.F) {
 			t.Errorf("out of range: %+v", req)
 		}
 		for _, fail := range req.Fails {
-			if fail.RetryIn < -1 || fail.RetryIn > queue.MaxDelay {
+			if fail.RetryIn != nil && (*fail.RetryIn < 0 || *fail.RetryIn > queue.MaxDelay) {
 				t.Errorf("out of range: %+v", fail)
 			}
 		}

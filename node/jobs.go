@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -33,13 +34,12 @@ func (a *API) enqueue(s Store, w http.ResponseWriter, r *http.Request) error {
 	}
 	enqueued, seq, err := s.Enqueue(r.Context(), specs...)
 	if err != nil {
-		if array && len(specs) == 1 {
-			// The queue does not see that a lone spec came in an array.
-			return renamed(err, func(field string) string { return "jobs[0]." + field })
+		if !array { // to the queue a lone spec is a batch of one
+			return renamed(err, outOfBatch)
 		}
 		return err
 	}
-	setSeq(w, seq)
+	a.wrote(w, seq)
 	status := http.StatusOK
 	jobs := make([]client.Enqueued, len(enqueued))
 	for i := range enqueued {
@@ -49,9 +49,9 @@ func (a *API) enqueue(s Store, w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if !array {
-		return answer(w, status, jobs[0])
+		return a.answer(w, status, jobs[0])
 	}
-	return answer(w, status, client.EnqueuedBatch{Jobs: jobs})
+	return a.answer(w, status, client.EnqueuedBatch{Jobs: jobs})
 }
 
 // job is GET /v1/jobs/{id}.
@@ -62,9 +62,9 @@ func (a *API) job(s Store, w http.ResponseWriter, r *http.Request) error {
 	}
 	job, err := s.Job(r.Context(), id)
 	if err != nil {
-		return err
+		return noSuchJob(id, err)
 	}
-	return answer(w, http.StatusOK, jobOf(&job))
+	return a.answer(w, http.StatusOK, jobOf(&job))
 }
 
 // list is GET /v1/jobs.
@@ -74,9 +74,6 @@ func (a *API) list(s Store, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	page, err := s.Jobs(r.Context(), filter)
-	if errors.Is(err, queue.ErrNotFound) {
-		return noSuchQueue() // a list names no job
-	}
 	if err != nil {
 		return err
 	}
@@ -84,7 +81,7 @@ func (a *API) list(s Store, w http.ResponseWriter, r *http.Request) error {
 	for i := range page.Jobs {
 		wire.Jobs[i] = jobOf(&page.Jobs[i])
 	}
-	return answer(w, http.StatusOK, wire)
+	return a.answer(w, http.StatusOK, wire)
 }
 
 // retry is POST /v1/jobs/{id}/retry.
@@ -98,7 +95,10 @@ func (a *API) retry(s Store, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	job, seq, err := s.Retry(r.Context(), id, req.Payload)
-	return answerJob(w, &job, seq, err)
+	if err != nil {
+		return refusal(r.Context(), s, id, err, "only a dead job can be retried")
+	}
+	return a.answerJob(w, &job, seq)
 }
 
 // cancel is POST /v1/jobs/{id}/cancel.
@@ -112,13 +112,34 @@ func (a *API) cancel(s Store, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	job, seq, err := s.Cancel(r.Context(), id)
-	return answerJob(w, &job, seq, err)
+	if err != nil {
+		return refusal(r.Context(), s, id, err, "only a scheduled, queued or running job can be cancelled")
+	}
+	return a.answerJob(w, &job, seq)
 }
 
-func answerJob(w http.ResponseWriter, job *queue.Job, seq queue.Seq, err error) error {
-	if err != nil {
-		return err
+func (a *API) answerJob(w http.ResponseWriter, job *queue.Job, seq queue.Seq) error {
+	a.wrote(w, seq)
+	return a.answer(w, http.StatusOK, jobOf(job))
+}
+
+// noSuchJob puts the id into err if it says that there is no such job.
+func noSuchJob(id int64, err error) error {
+	if errors.Is(err, queue.ErrNotFound) {
+		return &apiError{code: client.CodeNotFound, message: fmt.Sprintf("no such job: %d", id)}
 	}
-	setSeq(w, seq)
-	return answer(w, http.StatusOK, jobOf(job))
+	return err
+}
+
+// refusal puts into err the job's present state if the change was refused for
+// it, and what is possible.
+func refusal(ctx context.Context, s Store, id int64, err error, possible string) error {
+	if !errors.Is(err, queue.ErrWrongState) {
+		return noSuchJob(id, err)
+	}
+	job, fault := s.Job(ctx, id)
+	if fault != nil {
+		return err // which says that much at least
+	}
+	return &apiError{code: client.CodeWrongState, message: fmt.Sprintf("job %d is %s; %s", id, job.State, possible)}
 }

@@ -84,9 +84,8 @@ func TestEnqueue(t *testing.T) {
 	t.Run("an array is all or nothing", func(t *testing.T) {
 		w := f.send("POST", "/v1/jobs", `[{"queue":"none"},{"queue":"keys","idempotency_key":"k1","payload":3}]`)
 		wantError(t, w, http.StatusConflict, client.CodeIdempotencyConflict, "")
-		if page := call[client.Jobs](f, http.StatusOK, "GET", "/v1/jobs?queue=none", ""); len(page.Jobs) != 0 {
-			t.Errorf("got %+v", page.Jobs)
-		}
+		// Not even the queue is there.
+		wantError(t, f.send("GET", "/v1/jobs?queue=none", ""), http.StatusNotFound, client.CodeNotFound, "")
 	})
 }
 
@@ -185,7 +184,19 @@ func TestRetryAndCancel(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		}
-		wantError(t, f.send("POST", "/v1/jobs/"+id+"/retry", ""), http.StatusConflict, client.CodeWrongState, "state")
+	})
+	t.Run("a refusal names the state and what is possible", func(t *testing.T) {
+		queued := f.enqueue(`{"queue":"other"}`).ID
+		wantError(t, f.send("POST", "/v1/jobs/"+queued+"/retry", ""), http.StatusConflict, client.CodeWrongState,
+			"job "+queued+" is queued; only a dead job can be retried")
+		dead := die()
+		wantError(t, f.send("POST", "/v1/jobs/"+dead+"/cancel", ""), http.StatusConflict, client.CodeWrongState,
+			"job "+dead+" is dead; only a scheduled, queued or running job can be cancelled")
+		for _, path := range []string{"/retry", "/cancel"} {
+			wantError(t, f.send("POST", "/v1/jobs/999"+path, ""), http.StatusNotFound, client.CodeNotFound, "no such job: 999")
+		}
+		wantError(t, f.send("GET", "/v1/jobs/999", ""), http.StatusNotFound, client.CodeNotFound, "no such job: 999")
+		wantError(t, f.send("GET", "/v1/jobs/abc", ""), http.StatusBadRequest, client.CodeInvalid, `"abc" is not a job's id`)
 	})
 	t.Run("a running job is told at its next extend", func(t *testing.T) {
 		f.enqueue(`{"queue":"slow"}`)

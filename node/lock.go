@@ -14,6 +14,9 @@ const (
 	databaseName = "holdfast.db"
 )
 
+// DatabasePath is the path of the database of a data directory.
+func DatabasePath(data string) string { return filepath.Join(data, databaseName) }
+
 // lockData makes the data directory, which others may not read, and takes its
 // lock. The lock lives as long as the process at most: the kernel drops it
 // with a killed one. The file itself stays; removing it would let two

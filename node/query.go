@@ -82,7 +82,7 @@ func jobID(r *http.Request) (int64, error) {
 	text := r.PathValue("id")
 	id, ok := parseID(text)
 	if !ok {
-		return 0, invalid("id: a job's id is a decimal number")
+		return 0, invalid("id: %.40q is not a job's id, which is a decimal number", text)
 	}
 	return id, nil
 }

@@ -99,12 +99,12 @@ func acksOf(wire []client.Ack) []queue.Ack {
 }
 
 func failOf(wire *client.Fail) (queue.Fail, error) {
-	fail := queue.Fail{Lease: wire.Lease, Error: wire.Error, Fatal: wire.Fatal, RetryIn: -1}
+	fail := queue.Fail{Lease: wire.Lease, Error: wire.Error, Fatal: wire.Fatal}
 	if wire.RetryInMS == nil {
 		return fail, nil
 	}
-	var err error
-	fail.RetryIn, err = millis("retry_in_ms", *wire.RetryInMS, 0, queue.MaxDelay)
+	in, err := millis("retry_in_ms", *wire.RetryInMS, 0, queue.MaxDelay)
+	fail.RetryIn = &in
 	return fail, err
 }
 

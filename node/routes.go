@@ -8,6 +8,9 @@ import (
 	"holdfast/node/client"
 )
 
+// nodePath is served also while the store is closed.
+const nodePath = "/v1/node"
+
 // handler answers a request, or returns an error and has written nothing.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
@@ -41,8 +44,11 @@ func (a *API) routes() []route {
 		{post, "/v1/extends", nil, a.with(a.extends)},
 		{get, "/v1/queues", nil, a.with(a.queues)},
 		{get, "/v1/health", []string{"queue"}, a.with(a.health)},
+		{get, "/v1/replication", nil, a.with(a.showReplication)},
+		{get, nodePath, nil, a.showNode},
 		{get, "/healthz", nil, a.healthz},
 		{get, "/readyz", nil, a.readyz},
+		{get, "/metrics", nil, a.showMetrics},
 		{get, "/version", nil, a.showVersion},
 	}
 }

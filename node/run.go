@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -15,18 +16,27 @@ import (
 )
 
 // Run boots a node and blocks until ctx ends or something fails, and all that
-// the node held is given back. It returns nil after a stop that ctx asked for.
+// the node held is given back. It returns nil after a stop that ctx asked for,
+// unless what was committed could not be uploaded.
 //
-// Errors: *ConfigError, ErrLocked, ErrRefused, and others.
+// Errors: *ConfigError, ErrLocked, ErrRefused, those of [replicate.Acquire],
+// replicate.ErrFenced when another node took over, and others.
 //
 // Boot goes from what excludes others to what invites them:
 //
 //  1. The lock on the directory, before any file in it is looked at.
-//  2. The listener. A taken port is found out before a database is created or
-//     migrated, and an orchestrator gets its liveness answer during a long
-//     opening.
-//  3. The queue. Until it is open /readyz says why not, and the API answers
-//     503: nothing is accepted that could not be kept.
+//  2. The listener. A taken port is found out before a database is created,
+//     migrated or restored, and an orchestrator gets its liveness answer during
+//     a long restore.
+//  3. The root of the replica. It decides which database is the right one: the
+//     local file, or one that is restored now.
+//  4. The queue, with the epoch that the root gave out.
+//  5. The stream, whose base must be complete and declared ready before the
+//     first answer: what is acknowledged in an epoch that is not ready would be
+//     no one's truth.
+//
+// Until then /readyz says what is awaited, and the API answers 503: nothing is
+// accepted that could not be kept.
 func Run(ctx context.Context, cfg Config) (err error) {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -42,6 +52,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	n := &node{cfg: cfg, api: NewAPI(cfg), url: "http://" + listener.Addr().String()}
+	if n.cfg.Advertise == "" {
+		n.cfg.Advertise = n.url
+	}
 	n.server = newServer(n.api, cfg)
 	cfg.Logger.Info("listening", "url", n.url)
 
@@ -84,35 +97,68 @@ type node struct {
 	url    string
 }
 
-// work opens the queue, lets requests in, waits for a reason to stop, and
-// stops. Whatever happens, the server is down when it returns, so that Run
-// does not wait for it for ever.
+// fencedGrace is how long a node that lost its root may take over telling its
+// clients so.
+const fencedGrace = time.Second
+
+// work boots, lets requests in, waits for a reason to stop, and stops.
+// Whatever happens, the server is down when it returns, so that Run does not
+// wait for it for ever.
 func (n *node) work(ctx context.Context) error {
-	q, err := n.cfg.open(ctx, filepath.Join(n.cfg.Data, databaseName), queue.Options{
-		Logger:        n.cfg.Logger,
-		MaxRound:      n.cfg.MaxRound,
-		DiskWatermark: n.cfg.DiskWatermark,
-	})
+	p, err := n.acquire(ctx)
 	if err != nil {
-		n.stopServer(ctx)
-		return openError(ctx, err)
+		n.stopServer(ctx, n.cfg.ShutdownGrace)
+		return n.bootError(ctx, err)
+	}
+	q, err := n.open(ctx, p)
+	if err != nil {
+		n.stopServer(ctx, n.cfg.ShutdownGrace)
+		told := n.bootError(ctx, err)
+		return errors.Join(told, n.stopReplica(ctx, p, p.Err()))
 	}
 	n.api.Open(q)
-	n.cfg.Logger.Info("ready", "url", n.url, "seq", q.Seq().String())
+	n.cfg.Logger.Info("ready", "url", n.url, "seq", q.Seq().String(), "replica", p.Status().URL)
 	if n.cfg.OnReady != nil {
 		n.cfg.OnReady(n.url)
 	}
+	grace := n.cfg.ShutdownGrace
 	select {
 	case <-ctx.Done():
 	case <-q.Failed():
 		err = fmt.Errorf("queue: %w", q.Err())
+	case <-p.Lost():
+		err, grace = p.Err(), min(grace, fencedGrace)
 	}
-	return errors.Join(err, n.stop(ctx, q))
+	return errors.Join(err, n.stop(ctx, q, p, grace, err))
+}
+
+// open opens the queue in the epoch of p, and starts the stream of its commits.
+func (n *node) open(ctx context.Context, p primary) (engine, error) {
+	n.api.NotReady("the database is being opened")
+	q, err := n.cfg.open(ctx, filepath.Join(n.cfg.Data, databaseName), queue.Options{
+		Logger:        n.cfg.Logger,
+		MaxRound:      n.cfg.MaxRound,
+		DiskWatermark: n.cfg.DiskWatermark,
+		Epoch:         p.Epoch(),
+		Lineage:       p.Lineage(),
+		// The stream reads the WAL, and says when it has.
+		ExternalCheckpoints: true,
+		OnCommit:            func(queue.Seq) { p.Notify() },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open queue: %w", err)
+	}
+	n.api.NotReady("the first copy of the database is being uploaded")
+	if err := p.Start(ctx, func() int64 { return q.Seq().N }); err != nil {
+		return nil, errors.Join(fmt.Errorf("start replication: %w", err), q.Close())
+	}
+	n.api.Replicate(p)
+	return q, nil
 }
 
 // stop is boot in reverse: invite no one, let go of those who wait, finish
-// what runs, close the file. Run drops the lock last, when nothing of this
-// process can touch the directory any more.
+// what runs, close the file, upload its end. Run drops the lock last, when
+// nothing of this process can touch the directory any more.
 //
 //  1. /readyz turns 503, so that a proxy looks elsewhere.
 //  2. Waiting claims are answered, empty: they would hold the server for up
@@ -120,44 +166,54 @@ func (n *node) work(ctx context.Context) error {
 //     on no claim hands out a job.
 //  3. The server stops: no new connection, and each request under way gets
 //     its answer. This must come before the queue closes, for those answers
-//     need it.
+//     need it. A node that lost its root has only refusals to give, and does
+//     not wait for long.
 //  4. The queue closes. A request that outlived the grace time is cut off by
 //     now, and what it still asks of the queue is answered with ErrClosed.
-func (n *node) stop(ctx context.Context, q engine) error {
+//  5. The stream stops. Only now is the last commit known: it is uploaded, and
+//     the root is marked as closed there, so that the next node need not
+//     look for this one. The bucket may be out of reach, so this has a
+//     deadline; what it could not upload stays in the directory.
+func (n *node) stop(ctx context.Context, q engine, p primary, grace time.Duration, told error) error {
 	n.cfg.Logger.Info("stopping")
 	n.api.Stop()
 	q.DrainClaims()
-	n.stopServer(ctx)
-	if err := q.Close(); err != nil {
-		return fmt.Errorf("close queue: %w", err)
+	n.stopServer(ctx, grace)
+	err := q.Close()
+	if err != nil {
+		err = fmt.Errorf("close queue: %w", err)
+	}
+	if err := errors.Join(err, n.stopReplica(ctx, p, told)); err != nil {
+		return err
 	}
 	n.cfg.Logger.Info("stopped")
 	return nil
 }
 
-func (n *node) stopServer(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.ShutdownGrace)
+func (n *node) stopServer(ctx context.Context, grace time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	err := n.server.Shutdown(ctx)
 	if err == nil {
 		return
 	}
-	n.cfg.Logger.Warn("requests were cut off", "grace", n.cfg.ShutdownGrace, "err", err)
+	n.cfg.Logger.Warn("requests were cut off", "grace", grace, "err", err)
 	// Shutdown closed the listener and told why it gave up; Close has nothing
 	// to add but the connections that it fails to close.
 	_ = n.server.Close()
 }
 
-// openError turns an error of queue.Open into one of Run. A stop during a long
-// opening is no error.
-func openError(ctx context.Context, err error) error {
+// bootError turns an error of the boot into one of Run. A stop during a long
+// boot is no error, whatever it was that was cut short.
+func (n *node) bootError(ctx context.Context, err error) error {
 	switch {
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+	case ctx.Err() != nil:
+		n.cfg.Logger.Info("stopped before it was ready", "err", err)
 		return nil
 	case isRefusal(err):
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
-	return fmt.Errorf("open queue: %w", err)
+	return err
 }
 
 func listen(ctx context.Context, addr string) (net.Listener, error) {

@@ -19,6 +19,9 @@ const (
 	retryAfter      = "1" // seconds, of an answer 503 unavailable
 	seqHeader       = "Holdfast-Seq"
 	jsonContentType = "application/json"
+
+	// Of a write's answer: up to where all commits are in the replica.
+	replicatedSeqHeader = "Holdfast-Replicated-Seq"
 )
 
 func newServer(handler http.Handler, cfg Config) *http.Server {

@@ -3,8 +3,10 @@ package node
 import (
 	"io"
 	"net/http"
+	"time"
 
 	"holdfast/node/client"
+	"holdfast/queue"
 )
 
 // queues is GET /v1/queues.
@@ -17,7 +19,7 @@ func (a *API) queues(s Store, w http.ResponseWriter, r *http.Request) error {
 	for i := range infos {
 		wire.Queues[i] = queueOf(&infos[i])
 	}
-	return answer(w, http.StatusOK, wire)
+	return a.answer(w, http.StatusOK, wire)
 }
 
 // health is GET /v1/health.
@@ -30,7 +32,7 @@ func (a *API) health(s Store, w http.ResponseWriter, r *http.Request) error {
 	name := r.URL.Query().Get("queue")
 	wire := client.Health{
 		Queues:      []client.QueueHealth{},
-		Replication: client.Replication{Epoch: seq.Epoch, Seq: seq.N},
+		Replication: a.replication(seq, time.Now()),
 	}
 	for i := range infos {
 		if name == "" || name == infos[i].Name {
@@ -38,14 +40,9 @@ func (a *API) health(s Store, w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if name != "" && len(wire.Queues) == 0 {
-		return noSuchQueue()
+		return queue.ErrNoQueue
 	}
-	return answer(w, http.StatusOK, wire)
-}
-
-// noSuchQueue answers a misspelled name, which an empty list would hide.
-func noSuchQueue() error {
-	return &apiError{code: client.CodeNotFound, message: "no such queue: it comes into being with its first job"}
+	return a.answer(w, http.StatusOK, wire)
 }
 
 // healthz is GET /healthz: the process lives. It says so also while the
@@ -58,16 +55,22 @@ func (a *API) healthz(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// readyz is GET /readyz: whether requests are served, else why not.
+// readyz is GET /readyz: whether requests are served, else why not. It stays
+// ready while the replica cannot be reached, since it keeps what it promises,
+// and says what is exposed meanwhile.
 func (a *API) readyz(w http.ResponseWriter, _ *http.Request) error {
-	if reasons := a.reasons.Load(); reasons != nil {
+	reasons := a.reasons.Load()
+	if a.lost() {
+		reasons = &[]string{errLost.Error()}
+	}
+	if reasons != nil {
 		w.Header().Set("Retry-After", retryAfter)
 		return answer(w, http.StatusServiceUnavailable, client.Ready{Reasons: *reasons})
 	}
-	return answer(w, http.StatusOK, client.Ready{Ready: true})
+	return a.answer(w, http.StatusOK, client.Ready{Ready: true, Warnings: a.warnings(time.Now())})
 }
 
 // showVersion is GET /version.
 func (a *API) showVersion(w http.ResponseWriter, _ *http.Request) error {
-	return answer(w, http.StatusOK, Versions(a.version.Version, a.version.Commit))
+	return a.answer(w, http.StatusOK, Versions(a.version.Version, a.version.Commit))
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -48,12 +49,13 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// cleanEnv is the environment without settings of ours, which would reach
-// nodes and clients under test, plus extra.
+// cleanEnv is the environment without what would reach nodes and clients under
+// test, settings of ours and keys of a bucket, plus extra.
 func cleanEnv(extra ...string) []string {
 	var env []string
 	for _, kv := range os.Environ() {
-		if !strings.HasPrefix(kv, "HOLDFAST_") {
+		foreign := func(prefix string) bool { return strings.HasPrefix(kv, prefix) }
+		if !slices.ContainsFunc([]string{"HOLDFAST_", "AWS_", "FLY_", "PRIMARY_REGION=", "RELEASE_COMMAND="}, foreign) {
 			env = append(env, kv)
 		}
 	}

@@ -4,6 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -78,4 +81,68 @@ func TestWork(t *testing.T) {
 	if code := worker.terminate(); code != 0 {
 		t.Errorf("the worker stopped with exit code %d, want 0", code)
 	}
+}
+
+// TestWorkStopsAtTheSecondSignal stops a worker whose run would use up the
+// grace: once, which waits, and again, which does not.
+func TestWorkStopsAtTheSecondSignal(t *testing.T) {
+	n, worker, id := working(t, "sleep 60")
+	if err := worker.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 5*time.Second, "the first signal is answered", func() bool {
+		return strings.Contains(worker.out.String(), "a second signal stops now")
+	})
+	if got := n.job(id).State; got != "running" {
+		t.Errorf("after the first signal the job is %s, want running", got)
+	}
+	start := time.Now()
+	if code := worker.terminate(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	if took := time.Since(start); took > 4*time.Second {
+		t.Errorf("the stop took %s after the second signal", took)
+	}
+	if job := n.job(id); job.State != "queued" || job.Attempt != 1 || job.Interruptions != 1 {
+		t.Errorf("got %s, attempt %d, %d interruptions, want the job given back", job.State, job.Attempt, job.Interruptions)
+	}
+}
+
+// TestWorkTakesItsCommandAlong kills a worker, and looks whether the command
+// that it ran goes on beside the job's next run.
+func TestWorkTakesItsCommandAlong(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux kills a process with the one that started it")
+	}
+	_, worker, _ := working(t, `while :; do sleep 0.05; echo beat >>beats; done`)
+	beats := filepath.Join(worker.cmd.Dir, "beats")
+	size := func() int64 {
+		info, err := os.Stat(beats)
+		if err != nil {
+			return 0
+		}
+		return info.Size()
+	}
+	eventually(t, 5*time.Second, "the command runs", func() bool { return size() > 0 })
+	worker.kill()
+	time.Sleep(200 * time.Millisecond) // what it was writing
+	before := size()
+	time.Sleep(500 * time.Millisecond)
+	if size() != before {
+		t.Error("the command goes on without its worker")
+	}
+}
+
+// working returns a worker that runs a shell script for a job, and the job's id.
+func working(t *testing.T, script string) (n *node, worker *process, id string) {
+	t.Helper()
+	needTool(t, "sh")
+	n = serve(t, t.TempDir())
+	cmd := exec.Command(binary(t), "work", "slow", "--", "sh", "-c", script)
+	cmd.Dir = t.TempDir()
+	cmd.Env = cleanEnv("HOLDFAST_URL=" + n.url)
+	worker = launch(t, cmd)
+	id = n.enqueue(client.Spec{Queue: "slow"}).ID
+	eventually(t, 10*time.Second, "the job runs", func() bool { return n.job(id).State == "running" })
+	return n, worker, id
 }

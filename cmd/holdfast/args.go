@@ -12,7 +12,8 @@ import (
 // flags as --name=value, then "--" and the arguments.
 //
 // What looks like a flag and is not one of the command's is an error, never an
-// argument, unless it follows "--". A lone "-" is an argument.
+// argument, unless it follows "--". A lone "-" is an argument. The values of
+// flags are checked and put into one form, see flagValue.
 func arrange(app *cli.App, args []string) ([]string, error) {
 	l := line{app: app}
 	if err := l.read(args); err != nil {
@@ -35,11 +36,21 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 	if len(cmd.Subcommands) > 0 {
 		return nil, usagef("%s needs one of %s", cmd.Name, strings.Join(names(cmd.Subcommands), ", "))
 	}
-	for _, f := range l.flags {
-		if find(cmd.Flags, f.name) == nil {
-			return nil, l.unknownFlag("--" + f.name)
+	if runsCommand(cmd) {
+		if err := l.takeQueues(); err != nil {
+			return nil, err
 		}
-		out = append(out, f.text)
+	}
+	for _, given := range l.flags {
+		f := find(cmd.Flags, given.name)
+		if f == nil {
+			return nil, l.unknownFlag("--" + given.name)
+		}
+		text, err := given.arrange(cmd, f)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, text)
 	}
 	if len(l.args) > 0 {
 		out = append(append(out, "--"), l.args...)
@@ -47,18 +58,33 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 	return out, nil
 }
 
+// runsCommand reports whether cmd runs a command of the user's, which stands
+// behind "--", so that its flags are not taken for cmd's.
+func runsCommand(cmd *cli.Command) bool { return strings.Contains(cmd.ArgsUsage, "-- COMMAND") }
+
 // line is a command line taken apart.
 type line struct {
 	app   *cli.App
 	path  []*cli.Command
 	flags []flagGiven
 	args  []string
+	end   int // how many of args stand before "--"; -1: there is none
 	help  bool
 }
 
 type flagGiven struct {
-	name string
-	text string // --name or --name=value
+	name     string
+	value    string
+	hasValue bool
+}
+
+// arrange returns the flag as --name or --name=value.
+func (g flagGiven) arrange(cmd *cli.Command, f cli.DocGenerationFlag) (string, error) {
+	if !g.hasValue {
+		return "--" + g.name, nil
+	}
+	value, err := flagValue(cmd, f, g.value)
+	return "--" + g.name + "=" + value, err
 }
 
 // command is the innermost one so far, or nil.
@@ -78,14 +104,19 @@ func (l *line) choices() []*cli.Command {
 }
 
 func (l *line) read(args []string) error {
+	l.end = -1
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		switch {
 		case arg == "--":
+			l.end = len(l.args)
 			l.args = append(l.args, args[i+1:]...)
 			return nil
 		case len(arg) > 1 && arg[0] == '-':
 			took, err := l.flag(arg, args[i+1:])
+			if cmd := l.command(); err != nil && cmd != nil && runsCommand(cmd) && len(l.args) > 0 && !slices.Contains(args, "--") {
+				return l.noDashes() // it is a flag of the user's command
+			}
 			if err != nil {
 				return err
 			}
@@ -101,6 +132,25 @@ func (l *line) read(args []string) error {
 		}
 	}
 	return nil
+}
+
+// takeQueues makes flags of what stands before "--" where a command follows it.
+func (l *line) takeQueues() error {
+	if l.end < 0 && len(l.args) > 0 {
+		return l.noDashes()
+	}
+	if l.end <= 0 {
+		return nil
+	}
+	for _, name := range l.args[:l.end] {
+		l.flags = append(l.flags, flagGiven{"queue", name, true})
+	}
+	l.args = l.args[l.end:]
+	return nil
+}
+
+func (l *line) noDashes() error {
+	return usagef("%s: put -- before the command: %s", l.command().Name, l.command().UsageText)
 }
 
 // enter takes the name of a command. "help" asks for the help text of what
@@ -129,7 +179,7 @@ func (l *line) enter(name string) error {
 
 // flag takes a flag, and reports whether it took the next argument as its value.
 func (l *line) flag(arg string, next []string) (took bool, err error) {
-	name, _, hasValue := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
+	name, value, hasValue := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
 	if name == "help" || name == "h" {
 		l.help = true
 		return false, nil
@@ -141,7 +191,6 @@ func (l *line) flag(arg string, next []string) (took bool, err error) {
 	if f == nil {
 		return false, l.unknownFlag(arg)
 	}
-	text := "--" + strings.TrimLeft(arg, "-")
 	if f.TakesValue() && !hasValue {
 		if len(next) == 0 {
 			return false, usagef("flag --%s needs a value", name)
@@ -149,10 +198,9 @@ func (l *line) flag(arg string, next []string) (took bool, err error) {
 		if other, _, _ := strings.Cut(next[0], "="); strings.HasPrefix(other, "--") && l.known(other[2:]) != nil {
 			return false, usagef("flag --%s needs a value, and %s is a flag; write --%s=%s if you mean it", name, other, name, next[0])
 		}
-		text += "=" + next[0]
-		took = true
+		value, hasValue, took = next[0], true, true
 	}
-	l.flags = append(l.flags, flagGiven{name, text})
+	l.flags = append(l.flags, flagGiven{name, value, hasValue})
 	return took, nil
 }
 

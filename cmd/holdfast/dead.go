@@ -17,9 +17,12 @@ func deadCommand() *cli.Command {
 			{
 				Name:        "list",
 				Usage:       "list dead jobs",
-				Description: "Examples:\n  holdfast dead list\n  holdfast dead list --queue mail --json",
+				ArgsUsage:   "[QUEUE]",
+				Description: "Examples:\n  holdfast dead list\n  holdfast dead list mail --json",
 				Flags:       clientFlags(listFlags()...),
-				Action:      func(c *cli.Context) error { return list(c, "dead") },
+				Action: withClient(0, 1, func(c *cli.Context, api *client.Client) error {
+					return list(c, api, []string{"dead"})
+				}),
 			},
 			{
 				Name:      "retry",
@@ -29,13 +32,13 @@ func deadCommand() *cli.Command {
 					"  holdfast dead retry 7 8 9\n" +
 					"  holdfast dead retry 7 --payload '{\"to\":\"b@example.com\"}'",
 				Flags:  clientFlags(&cli.StringFlag{Name: "payload", Usage: "`JSON` in the place of the job's payload, - for standard input"}),
-				Action: retry,
+				Action: withClient(1, -1, retry),
 			},
 		},
 	}
 }
 
-func retry(c *cli.Context) error {
+func retry(c *cli.Context, api *client.Client) error {
 	var payload []byte
 	if c.IsSet("payload") {
 		if c.Args().Len() > 1 {
@@ -46,7 +49,7 @@ func retry(c *cli.Context) error {
 			return err
 		}
 	}
-	return eachJob(c, func(api *client.Client, id string) (client.Job, error) { return api.Retry(c.Context, id, payload) })
+	return eachJob(c, func(id string) (client.Job, error) { return api.Retry(c.Context, id, payload) })
 }
 
 func cancelCommand() *cli.Command {
@@ -58,46 +61,52 @@ func cancelCommand() *cli.Command {
 			"extend, and at the end of its lease at the latest.\n\n" +
 			"Example:\n  holdfast cancel 7 8",
 		Flags: clientFlags(),
-		Action: func(c *cli.Context) error {
-			return eachJob(c, func(api *client.Client, id string) (client.Job, error) { return api.Cancel(c.Context, id) })
-		},
+		Action: withClient(1, -1, func(c *cli.Context, api *client.Client) error {
+			return eachJob(c, func(id string) (client.Job, error) { return api.Cancel(c.Context, id) })
+		}),
 	}
+}
+
+// changed is what --json prints of several jobs: how they stand now, and why
+// some could not be changed.
+type changed struct {
+	Jobs   []client.Job `json:"jobs"`
+	Errors []notChanged `json:"errors,omitempty"`
+}
+
+type notChanged struct {
+	ID    string           `json:"id"`
+	Error client.ErrorBody `json:"error"`
 }
 
 // eachJob does something to every job of the command line and prints how they
 // stand then. With --json one job is printed as such, several as a list.
-func eachJob(c *cli.Context, do func(*client.Client, string) (client.Job, error)) error {
-	if err := wantArgs(c, 1, -1); err != nil {
-		return err
-	}
-	api, err := dial(c)
-	if err != nil {
-		return err
-	}
-	defer api.Close()
-	jobs := []client.Job{}
+func eachJob(c *cli.Context, do func(id string) (client.Job, error)) error {
+	out := changed{Jobs: []client.Job{}}
 	var failed []error
 	for _, id := range c.Args().Slice() {
-		job, err := do(api, id)
+		job, err := do(id)
 		if err != nil {
+			out.Errors = append(out.Errors, notChanged{id, errorBody(err)})
 			failed = append(failed, err)
 			if client.Temporary(err) {
 				break
 			}
 			continue
 		}
-		jobs = append(jobs, job)
+		out.Jobs = append(out.Jobs, job)
 		if !c.Bool("json") {
 			fmt.Fprintf(c.App.Writer, "job %s in %s is %s\n", job.ID, job.Queue, stateText(job))
 		}
 	}
-	if c.Bool("json") {
-		switch {
-		case c.Args().Len() > 1:
-			failed = append(failed, printJSON(c.App.Writer, client.Jobs{Jobs: jobs}))
-		case len(jobs) == 1:
-			failed = append(failed, printJSON(c.App.Writer, jobs[0]))
-		}
+	err := errors.Join(failed...)
+	switch {
+	case !c.Bool("json"):
+		return err
+	case c.Args().Len() > 1:
+		return printed(c.App.Writer, out, err)
+	case err != nil:
+		return err
 	}
-	return errors.Join(failed...)
+	return printJSON(c.App.Writer, out.Jobs[0])
 }

@@ -25,35 +25,30 @@ func enqueueCommand() *cli.Command {
 			"  holdfast enqueue mail '{\"to\":\"a@example.com\"}' --type welcome\n" +
 			"  holdfast enqueue mail '\"a string has quotes of its own\"'\n" +
 			"  holdfast enqueue reports --delay 5m --priority 10 --tag tenant=7\n" +
-			"  generate-report | holdfast enqueue reports - --key report:2026-07",
+			"  generate-report | holdfast enqueue reports - --key report:2026-07\n" +
+			"  id=$(holdfast enqueue mail --quiet) && holdfast get \"$id\"",
 		Flags: clientFlags(
 			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "what the worker dispatches on"},
 			&cli.IntFlag{Name: "priority", Aliases: []string{"p"}, Usage: "higher first, -1000 to 1000"},
-			&cli.DurationFlag{Name: "delay", Usage: "do not run before so long from now, such as 5m"},
-			&cli.StringFlag{Name: "run-at", Usage: "do not run before `TIME` (RFC 3339)"},
-			&cli.IntFlag{Name: "max-attempts", Usage: "dead after so many failures"},
-			&cli.DurationFlag{Name: "timeout", Usage: "bound of one run"},
+			&cli.DurationFlag{Name: "delay", DefaultText: "none", Usage: "do not run before so long from now, such as 5m or 3d"},
+			&cli.StringFlag{Name: "run-at", Usage: "do not run before `TIME` (RFC 3339, or a date)"},
+			&cli.IntFlag{Name: "max-attempts", DefaultText: "the queue's, 5", Action: positive[int]("max-attempts"), Usage: "dead after so many failures"},
+			&cli.DurationFlag{Name: "timeout", DefaultText: "the queue's, 10m", Action: positive[time.Duration]("timeout"), Usage: "bound of one run"},
 			&cli.StringFlag{Name: "key", Usage: "idempotency key: a job with the same `KEY` is not added twice"},
 			&cli.StringSliceFlag{Name: "tag", Usage: "tag as `NAME=VALUE`; may be repeated"},
-			&cli.StringFlag{Name: "expires", Usage: "never run after `TIME` (RFC 3339, or a duration from now)"},
+			&cli.StringFlag{Name: "expires", Usage: "never run after `TIME` (RFC 3339, a date, or a duration from now)"},
+			queueFlag("queue to add to, in the place of the first argument"),
+			&cli.BoolFlag{Name: "quiet", Usage: "print the job's id alone"},
 		),
-		Action: enqueue,
+		Action: withClient(0, 2, enqueue),
 	}
 }
 
-func enqueue(c *cli.Context) error {
-	if err := wantArgs(c, 1, 2); err != nil {
-		return err
-	}
+func enqueue(c *cli.Context, api *client.Client) error {
 	spec, err := specOf(c, time.Now())
 	if err != nil {
 		return err
 	}
-	api, err := dial(c)
-	if err != nil {
-		return err
-	}
-	defer api.Close()
 	jobs, err := api.Enqueue(c.Context, spec)
 	if err != nil {
 		return err
@@ -63,6 +58,8 @@ func enqueue(c *cli.Context) error {
 		return printJSON(c.App.Writer, job)
 	}
 	switch {
+	case c.Bool("quiet"):
+		fmt.Fprintln(c.App.Writer, job.ID)
 	case job.Duplicate:
 		fmt.Fprintf(c.App.Writer, "job %s in %s has this key already; it is %s\n", job.ID, job.Queue, job.State)
 	case job.State == "scheduled":
@@ -75,8 +72,15 @@ func enqueue(c *cli.Context) error {
 
 // specOf makes a spec of the command line.
 func specOf(c *cli.Context, now time.Time) (client.Spec, error) {
+	queue, rest := queueGiven(c)
+	switch {
+	case queue == "":
+		return client.Spec{}, usagef("enqueue: no queue is given; usage: %s %s", c.Command.HelpName, c.Command.ArgsUsage)
+	case len(rest) > 1:
+		return client.Spec{}, usagef("enqueue: %q is one argument too many; --queue takes the place of the first", rest[1])
+	}
 	spec := client.Spec{
-		Queue:          c.Args().First(),
+		Queue:          queue,
 		Type:           c.String("type"),
 		Priority:       c.Int("priority"),
 		DelayMS:        c.Duration("delay").Milliseconds(),
@@ -85,22 +89,27 @@ func specOf(c *cli.Context, now time.Time) (client.Spec, error) {
 		IdempotencyKey: c.String("key"),
 	}
 	var err error
-	if c.Args().Len() == 2 {
-		if spec.Payload, err = jsonInput(c, "payload", c.Args().Get(1)); err != nil {
+	if len(rest) == 1 {
+		if spec.Payload, err = jsonInput(c, "payload", rest[0]); err != nil {
 			return spec, err
 		}
 	}
 	if c.IsSet("run-at") {
-		at, err := time.Parse(time.RFC3339, c.String("run-at"))
+		at, err := parseTime(c.String("run-at"), now)
 		if err != nil {
-			return spec, usagef("--run-at: %q is not a time such as %s", c.String("run-at"), now.Add(time.Hour).Format(time.RFC3339))
+			return spec, usagef("--run-at: %v", err)
 		}
 		spec.RunAtMS = at.UnixMilli()
 	}
 	if c.IsSet("expires") {
-		if spec.ExpiresAtMS, err = timeOrDelay(c.String("expires"), now); err != nil {
+		at, err := timeOrSpan(c.String("expires"), now)
+		if err != nil {
 			return spec, usagef("--expires: %v", err)
 		}
+		if !at.After(now) {
+			return spec, usagef("--expires: %s is over; the job would never run", c.String("expires"))
+		}
+		spec.ExpiresAtMS = at.UnixMilli()
 	}
 	for _, tag := range c.StringSlice("tag") {
 		name, value, ok := strings.Cut(tag, "=")
@@ -115,15 +124,16 @@ func specOf(c *cli.Context, now time.Time) (client.Spec, error) {
 	return spec, nil
 }
 
-func timeOrDelay(text string, now time.Time) (int64, error) {
-	if d, err := time.ParseDuration(text); err == nil {
-		return now.Add(d).UnixMilli(), nil
+// timeOrSpan reads a time, or a duration from now.
+func timeOrSpan(text string, now time.Time) (time.Time, error) {
+	if d, err := parseSpan(text); err == nil {
+		return now.Add(d), nil
 	}
-	at, err := time.Parse(time.RFC3339, text)
+	at, err := parseTime(text, now)
 	if err != nil {
-		return 0, fmt.Errorf("%q is neither a duration such as 2h nor a time such as %s", text, now.Add(time.Hour).Format(time.RFC3339))
+		return at, fmt.Errorf("%w, or a duration such as 2h or 3d", err)
 	}
-	return at.UnixMilli(), nil
+	return at, nil
 }
 
 // jsonInput is a JSON value of the command line, or of standard input for "-".

@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 
 	"holdfast/node"
 	"holdfast/node/client"
+	"holdfast/replicate"
 )
 
-// The exit codes of every command. Those of serve are node.ExitCode's, which
-// agree.
+// The exit codes of every command.
 const (
 	exitOK          = 0
 	exitFailed      = 1
@@ -19,6 +21,8 @@ const (
 	exitNotFound    = 3
 	exitConflict    = 4
 	exitUnreachable = 5
+	exitRefused     = 6
+	exitInterrupted = 130 // 128 + SIGINT, as shells have it
 )
 
 // usageError is a command line that cannot be run as it is.
@@ -40,39 +44,107 @@ func (e *notReadyError) Error() string {
 	return "the node is not ready: " + strings.Join(e.reasons, "; ")
 }
 
-// nodeError is how node.Run ended, which knows its own exit codes.
-type nodeError struct{ err error }
+// printedError is an error that the JSON on standard output tells already.
+type printedError struct{ err error }
 
-func (e *nodeError) Error() string { return e.err.Error() }
-func (e *nodeError) Unwrap() error { return e.err }
+func (e *printedError) Error() string { return e.err.Error() }
+func (e *printedError) Unwrap() error { return e.err }
+
+// printed prints v, which tells of err too if there is one.
+func printed(w io.Writer, v any, err error) error {
+	if fault := printJSON(w, v); fault != nil {
+		return errors.Join(err, fault)
+	}
+	if err != nil {
+		return &printedError{err}
+	}
+	return nil
+}
+
+// kinds are the errors that have an exit code of their own, and the code that
+// --json gives to those that are not the API's. The first that matches counts.
+var kinds = []struct {
+	is   func(error) bool
+	exit int
+	code client.Code
+}{
+	{isA[*usageError], exitUsage, client.CodeInvalid},
+	{isA[*node.ConfigError], exitUsage, client.CodeInvalid},
+	{isErr(node.ErrLocked), exitConflict, "locked"},
+	{isErr(replicate.ErrHeld), exitConflict, "held"},
+	{isErr(replicate.ErrRootLocked), exitConflict, "locked"},
+	{isErr(replicate.ErrFenced), exitConflict, "fenced"},
+	{isErr(replicate.ErrExists), exitConflict, "exists"},
+	{isErr(node.ErrRefused), exitRefused, "refused"},
+	{isErr(replicate.ErrNoLock), exitRefused, "refused"},
+	{isErr(replicate.ErrDiverged), exitRefused, "refused"},
+	{isErr(replicate.ErrForeign), exitRefused, "refused"},
+	{isErr(replicate.ErrNewer), exitRefused, "refused"},
+	{isA[*replicate.RemoteError], exitUnreachable, "bucket"},
+	{isErr(context.Canceled), exitInterrupted, "interrupted"},
+	{isA[*notReadyError], exitUnreachable, client.CodeUnavailable},
+	{isA[*client.UnreachableError], exitUnreachable, "unreachable"},
+	{client.Temporary, exitUnreachable, client.CodeUnavailable},
+	{isErr(client.ErrNotFound), exitNotFound, ""},
+	{isErr(client.ErrLeaseLost), exitConflict, ""},
+	{isErr(client.ErrIdempotencyConflict), exitConflict, ""},
+	{isErr(client.ErrWrongState), exitConflict, ""},
+	// The node found the mistake in the arguments, not we.
+	{isErr(&client.Error{Code: client.CodeInvalid}), exitUsage, ""},
+	{isErr(client.ErrTooLarge), exitUsage, ""},
+	{func(error) bool { return true }, exitFailed, "failed"},
+}
+
+func isA[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+func isErr(target error) func(error) bool {
+	return func(err error) bool { return errors.Is(err, target) }
+}
 
 func exitCode(err error) int {
 	if err == nil {
 		return exitOK
 	}
-	if e, ok := errors.AsType[*nodeError](err); ok {
-		return node.ExitCode(e.err)
-	}
-	if _, ok := errors.AsType[*usageError](err); ok {
-		return exitUsage
-	}
-	if _, ok := errors.AsType[*notReadyError](err); ok || client.Temporary(err) {
-		return exitUnreachable
-	}
-	switch {
-	case errors.Is(err, client.ErrNotFound):
-		return exitNotFound
-	case errors.Is(err, client.ErrLeaseLost), errors.Is(err, client.ErrIdempotencyConflict), errors.Is(err, client.ErrWrongState):
-		return exitConflict
-	case errors.Is(err, &client.Error{Code: client.CodeInvalid}):
-		return exitUsage // the node found the mistake in the arguments, not we
+	for _, kind := range kinds {
+		if kind.is(err) {
+			return kind.exit
+		}
 	}
 	return exitFailed
+}
+
+// errorBody is err as the API would say it.
+func errorBody(err error) client.ErrorBody {
+	body := client.ErrorBody{Message: errorText(err)}
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		body.Code = e.Code
+	}
+	for _, kind := range kinds {
+		if body.Code == "" && kind.is(err) {
+			body.Code = kind.code
+		}
+	}
+	return body
+}
+
+// wantsJSON reports whether a command line, which may be a wrong one, asks for
+// JSON.
+func wantsJSON(args []string) bool {
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end]
+	}
+	return slices.Contains(args, "--json") || slices.Contains(args, "-json") || slices.Contains(args, "--json=true")
 }
 
 // errorText is what a person reads: what happened, and what to do where that
 // is not plain. Errors of several items are a line each.
 func errorText(err error) string {
+	if e, ok := errors.AsType[*printedError](err); ok {
+		err = e.err
+	}
 	if many, ok := err.(interface{ Unwrap() []error }); ok && strings.Contains(err.Error(), "\n") {
 		var lines []string
 		for _, e := range many.Unwrap() {
@@ -81,11 +153,10 @@ func errorText(err error) string {
 		return strings.Join(lines, "\n")
 	}
 	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
-	_, unreachable := errors.AsType[*client.UnreachableError](err)
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "interrupted"
-	case unreachable:
+	case isA[*client.UnreachableError](err):
 		return text + `; is the node running? start it with "holdfast serve", or name it with --url`
 	case errors.Is(err, client.ErrLeaseLost):
 		return text + "; claim the job again"

@@ -2,11 +2,11 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
 	"holdfast/node"
-	"holdfast/node/client"
 )
 
 func dataFlag() cli.Flag {
@@ -15,6 +15,17 @@ func dataFlag() cli.Flag {
 
 func listenFlag() cli.Flag {
 	return &cli.StringFlag{Name: "listen", EnvVars: []string{"HOLDFAST_LISTEN"}, Value: node.DefaultListen, Usage: "address to serve on, host:port"}
+}
+
+func configFlag() cli.Flag {
+	return &cli.StringFlag{Name: "config", EnvVars: []string{"HOLDFAST_CONFIG"}, Usage: "replication settings, a litestream.yml; without one the replica is a folder of the data directory"}
+}
+
+func nodeFlag() cli.Flag {
+	return &cli.StringFlag{
+		Name: "node", EnvVars: []string{"HOLDFAST_NODE"}, DefaultText: "FLY_APP_NAME, else the hostname",
+		Usage: "name of the node; the same when it comes back on another disk",
+	}
 }
 
 func urlFlag() cli.Flag {
@@ -30,20 +41,13 @@ func clientFlags(own ...cli.Flag) []cli.Flag {
 	return append(own, urlFlag(), jsonFlag())
 }
 
-// dial returns a client of the node that the flags name. It does not connect.
-func dial(c *cli.Context) (*client.Client, error) {
-	api, err := client.New(c.String("url"), client.Options{})
-	if err != nil {
-		return nil, usagef("--url: %v", err)
-	}
-	return api, nil
-}
-
 // wantArgs checks the number of arguments; most < 0 means any number.
 func wantArgs(c *cli.Context, least, most int) error {
 	n := c.Args().Len()
 	usage := fmt.Sprintf("usage: %s %s", c.Command.HelpName, c.Command.ArgsUsage)
 	switch {
+	case slices.Contains(c.Args().Slice(), "") && !runsCommand(c.Command):
+		return usagef("%s: an argument is empty; %s", c.Command.Name, usage)
 	case n < least:
 		return usagef("%s: an argument is missing; %s", c.Command.Name, usage)
 	case most >= 0 && n > most:

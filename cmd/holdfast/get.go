@@ -20,15 +20,7 @@ func getCommand() *cli.Command {
 		ArgsUsage:   "ID",
 		Description: "Example:\n  holdfast get 7",
 		Flags:       clientFlags(),
-		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 1, 1); err != nil {
-				return err
-			}
-			api, err := dial(c)
-			if err != nil {
-				return err
-			}
-			defer api.Close()
+		Action: withClient(1, 1, func(c *cli.Context, api *client.Client) error {
 			job, err := api.Job(c.Context, c.Args().First())
 			if err != nil {
 				return err
@@ -37,7 +29,7 @@ func getCommand() *cli.Command {
 				return printJSON(c.App.Writer, job)
 			}
 			return printJob(c.App.Writer, job, time.Now())
-		},
+		}),
 	}
 }
 
@@ -48,7 +40,7 @@ func printJob(w io.Writer, j client.Job, now time.Time) error {
 		{"queue", j.Queue},
 		{"type", j.Type},
 		{"state", stateText(j)},
-		{"attempt", attemptText(min(j.Attempt, j.MaxAttempts), j.MaxAttempts)},
+		{"tries", triesText(j)},
 		{"counts", fmt.Sprintf("runs %d, failures %d, crashes %d, interruptions %d", j.Run, j.Failures, j.Crashes, j.Interruptions)},
 		{"priority", number(int64(j.Priority))},
 		{"payload", inline(string(j.Payload))},
@@ -65,10 +57,14 @@ func printJob(w io.Writer, j client.Job, now time.Time) error {
 	}
 	add("result", inline(string(j.Result)))
 	add("progress", inline(string(j.Progress)))
-	if j.LastError != nil {
-		add("last error", inline(*j.LastError))
+	before := ""
+	if j.State == "done" || j.Failures+j.Crashes == 0 {
+		before = " (before)" // it was mended since, or tried anew by hand
 	}
-	add("error kind", j.ErrorFP)
+	if j.LastError != nil {
+		add("last error"+before, inline(*j.LastError))
+	}
+	add("error kind"+before, j.ErrorFP)
 	add("tags", tagText(j.Tags))
 	add("timeout", (time.Duration(j.TimeoutMS) * time.Millisecond).String())
 	add("back-off", backoffText(j.Backoff))

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -10,59 +12,80 @@ import (
 	"holdfast/node/client"
 )
 
-const maxPage = 1000 // jobs that the node puts in one page
+const (
+	maxPage        = 1000 // jobs that the node puts in one page
+	maxPayloadPage = 40   // with payloads, which may have 1 MiB each
+)
 
 func listCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "list",
-		Usage: "list jobs",
-		Description: "Reads pages until --limit is filled. What follows is listed with --after.\n\n" +
+		Name:      "list",
+		Usage:     "list jobs",
+		ArgsUsage: "[QUEUE]",
+		Description: "Reads pages until --limit is filled. What follows is listed with --after.\n" +
+			"Several states are listed one after the other.\n\n" +
 			"Examples:\n" +
-			"  holdfast list --queue mail --state scheduled\n" +
+			"  holdfast list mail --state scheduled\n" +
+			"  holdfast list --state running,queued\n" +
 			"  holdfast list --state dead --tag tenant=7 --limit 500 --json",
 		Flags: clientFlags(append(listFlags(),
-			&cli.StringFlag{Name: "state", Aliases: []string{"s"}, Usage: "scheduled, queued, running, done, dead or cancelled"})...),
-		Action: func(c *cli.Context) error { return list(c, c.String("state")) },
+			&cli.StringFlag{Name: "state", Aliases: []string{"s"}, Usage: "scheduled, queued, running, done, dead or cancelled; several with commas"})...),
+		Action: withClient(0, 1, func(c *cli.Context, api *client.Client) error {
+			states, err := statesOf(c.String("state"))
+			if err != nil {
+				return err
+			}
+			return list(c, api, states)
+		}),
 	}
 }
 
 // listFlags are those that list and dead list share.
 func listFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "queue", Aliases: []string{"q"}, Usage: "of this queue"},
+		queueFlag("of this queue"),
 		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "of this type"},
 		&cli.StringFlag{Name: "tag", Usage: "with the tag `NAME` or NAME=VALUE"},
 		&cli.StringFlag{Name: "error", Aliases: []string{"e"}, Usage: "whose last error has this `FINGERPRINT` (error_fp)"},
-		&cli.IntFlag{Name: "limit", Aliases: []string{"n"}, Value: 100, Usage: "at most so many jobs"},
+		&cli.IntFlag{Name: "limit", Aliases: []string{"n"}, Value: 100, Action: positive[int]("limit"), Usage: "at most so many jobs"},
 		&cli.StringFlag{Name: "after", Usage: "what follows the list that ended with this `CURSOR`"},
+		&cli.BoolFlag{Name: "payload", Usage: "show the payloads too"},
 	}
 }
 
-func list(c *cli.Context, state string) error {
-	if err := wantArgs(c, 0, 0); err != nil {
-		return err
+// statesOf splits states such as "dead,queued"; "" is one of any.
+func statesOf(text string) ([]string, error) {
+	var states []string
+	for _, state := range strings.Split(strings.ToLower(text), ",") {
+		state = strings.TrimSpace(state)
+		if slices.Contains(states, state) {
+			return nil, usagef("--state: %s is named twice", state)
+		}
+		if state == "" && text != "" {
+			return nil, usagef("--state: %q names an empty state", text)
+		}
+		states = append(states, state)
 	}
-	limit := c.Int("limit")
-	if limit < 1 {
-		return usagef("--limit: %d is not 1 or more", limit)
+	return states, nil
+}
+
+func list(c *cli.Context, api *client.Client, states []string) error {
+	queue, rest := queueGiven(c)
+	if len(rest) > 0 {
+		return givenTwice(c, rest[0])
 	}
-	api, err := dial(c)
-	if err != nil {
-		return err
-	}
-	defer api.Close()
 	jobs, err := readPages(c, api, client.Filter{
-		Queue: c.String("queue"), State: state, Type: c.String("type"),
+		Queue: queue, Type: c.String("type"),
 		Tag:   strings.Replace(c.String("tag"), "=", ":", 1),
-		Error: c.String("error"), After: c.String("after"),
-	}, limit)
+		Error: c.String("error"), WithPayload: c.Bool("payload"),
+	}, states)
 	if err != nil {
 		return err
 	}
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, jobs)
 	}
-	if err := table(c.App.Writer, jobRows(jobs.Jobs, time.Now())); err != nil {
+	if err := table(c.App.Writer, jobRows(jobs.Jobs, c.Bool("payload"), time.Now())); err != nil {
 		return err
 	}
 	if jobs.Next != nil {
@@ -71,37 +94,94 @@ func list(c *cli.Context, state string) error {
 	return nil
 }
 
-// readPages reads until limit jobs or the end. A page may be short, even
-// empty, before the end.
-func readPages(c *cli.Context, api *client.Client, f client.Filter, limit int) (client.Jobs, error) {
+// readPages reads until the limit or the end of the last state. A page may be
+// short, even empty, before the end. The cursor of a list of several states
+// begins with the one that it is in: state:cursor.
+func readPages(c *cli.Context, api *client.Client, f client.Filter, states []string) (client.Jobs, error) {
+	after := c.String("after")
+	several := len(states) > 1
+	if several && after != "" {
+		state, cursor, _ := strings.Cut(after, ":")
+		at := slices.Index(states, state)
+		if at < 0 {
+			return client.Jobs{}, usagef("--after: %q is not where a list of %s ended", after, strings.Join(states, ", "))
+		}
+		states, after = states[at:], cursor
+	}
 	all := client.Jobs{Jobs: []client.Job{}}
-	for {
-		f.Limit = min(limit-len(all.Jobs), maxPage)
-		page, err := api.Jobs(c.Context, f)
+	for i, state := range states {
+		f.State, f.After = state, after
+		next, err := readState(c, api, f, &all)
 		if err != nil {
 			return all, err
 		}
+		if next == "" {
+			after = ""
+			if i+1 == len(states) || len(all.Jobs) < c.Int("limit") {
+				continue
+			}
+			state = states[i+1] // from its beginning
+		}
+		if several {
+			next = state + ":" + next
+		}
+		all.Next = &next
+		return all, nil
+	}
+	return all, nil
+}
+
+// readState adds jobs to all until the limit or the end, and returns the
+// cursor; "" is the end.
+func readState(c *cli.Context, api *client.Client, f client.Filter, all *client.Jobs) (next string, err error) {
+	most := maxPage
+	if f.WithPayload {
+		most = maxPayloadPage
+	}
+	for {
+		f.Limit = min(c.Int("limit")-len(all.Jobs), most)
+		page, err := api.Jobs(c.Context, f)
+		if err != nil {
+			return "", err
+		}
 		all.Jobs = append(all.Jobs, page.Jobs...)
-		all.Next = page.Next
-		if page.Next == nil || len(all.Jobs) >= limit {
-			return all, nil
+		switch {
+		case page.Next == nil:
+			return "", nil
+		case len(all.Jobs) >= c.Int("limit"):
+			return *page.Next, nil
 		}
 		f.After = *page.Next
 	}
 }
 
-func jobRows(jobs []client.Job, now time.Time) [][]string {
-	rows := [][]string{{"ID", "QUEUE", "TYPE", "STATE", "ATTEMPT", "WHEN", "LAST ERROR"}}
+func jobRows(jobs []client.Job, payload bool, now time.Time) [][]string {
+	rows := [][]string{{"ID", "QUEUE", "TYPE", "STATE", "TRIES", "WHEN", "LAST ERROR"}}
+	if payload {
+		rows[0] = append(rows[0], "PAYLOAD")
+	}
 	for _, j := range jobs {
 		last := "-"
 		if j.LastError != nil {
 			last = oneLine(*j.LastError, 60)
 		}
-		rows = append(rows, []string{
-			j.ID, j.Queue, j.Type, stateText(j), attemptText(min(j.Attempt, j.MaxAttempts), j.MaxAttempts), ago(since(j), now), last,
-		})
+		row := []string{j.ID, j.Queue, j.Type, stateText(j), triesText(j), ago(since(j), now), last}
+		if payload {
+			row = append(row, oneLine(string(j.Payload), 120))
+		}
+		rows = append(rows, row)
 	}
 	return rows
+}
+
+// triesText is how often the job was tried, and how often it may be. A run
+// that was given back was no try.
+func triesText(j client.Job) string {
+	tries := j.Failures + j.Crashes
+	if j.State == "running" || j.State == "done" {
+		tries++
+	}
+	return strconv.Itoa(tries) + "/" + strconv.Itoa(j.MaxAttempts)
 }
 
 func stateText(j client.Job) string {

@@ -3,14 +3,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
+
+	"holdfast/node/client"
 )
 
 // version is set by the linker: -ldflags "-X main.version=v1.2.3".
@@ -21,6 +25,8 @@ func main() {
 	// After the first signal the default is back, so that a second one ends a
 	// process that takes too long to stop.
 	context.AfterFunc(ctx, stop)
+	// What a library has to say by itself; ours are handed their logger.
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -29,13 +35,22 @@ func main() {
 // run is main without the process: args are those after the program's name,
 // and the result is the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		stdout = stderr // the help text is no answer to anything
+	}
 	app := newApp(stdin, stdout, stderr)
 	arranged, err := arrange(app, args)
 	if err == nil {
 		err = app.RunContext(ctx, append([]string{app.Name}, arranged...))
 	}
-	if err == nil {
+	switch {
+	case err == nil && len(args) == 0:
+		return exitUsage
+	case err == nil:
 		return exitOK
+	}
+	if wantsJSON(args) && !isA[*printedError](err) {
+		err = errors.Join(err, printJSON(stdout, client.ErrorAnswer{Error: errorBody(err)}))
 	}
 	for line := range strings.Lines(errorText(err)) {
 		fmt.Fprintf(stderr, "holdfast: %s\n", strings.TrimRight(line, "\n"))
@@ -49,11 +64,13 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Usage:     "a job queue server on SQLite",
 		UsageText: "holdfast COMMAND [ARGUMENTS] [FLAGS]",
 		Description: "Flags may stand before and after the command and among its arguments.\n" +
-			"Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 conflict, 5 unreachable or not ready, 6 refused at boot.",
+			"Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 conflict, 5 unreachable or not ready, 6 refused at boot,\n" +
+			"130 interrupted. With --json an error is on standard output too: {\"error\":{\"code\",\"message\"}}.",
 		Commands:                  commands(),
-		Flags:                     []cli.Flag{dataFlag(), listenFlag(), urlFlag(), jsonFlag()},
+		Flags:                     []cli.Flag{dataFlag(), listenFlag(), configFlag(), urlFlag(), jsonFlag()},
 		HideVersion:               true,
 		DisableSliceFlagSeparator: true,
+		Before:                    prepareEnvironment,
 		Reader:                    stdin,
 		Writer:                    stdout,
 		ErrWriter:                 stderr,
@@ -68,6 +85,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 func commands() []*cli.Command {
 	return []*cli.Command{
 		serveCommand(),
+		initCommand(),
 		statusCommand(),
 		queuesCommand(),
 		enqueueCommand(),
@@ -81,7 +99,12 @@ func commands() []*cli.Command {
 		failCommand(),
 		releaseCommand(),
 		extendCommand(),
+		restoreCommand(),
+		replicaCommand(),
+		adoptCommand(),
+		takeoverCommand(),
 		benchCommand(),
+		configCommand(),
 		versionCommand(),
 	}
 }

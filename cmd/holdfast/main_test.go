@@ -166,9 +166,10 @@ func TestJobFromClaimToEnd(t *testing.T) {
 		id := s.enqueue("b", "{}").ID
 		wantText(t, s.ok("fail", s.claim("b").Lease, "--error", "smtp 451", "--retry-in", "0s"), "job "+id+" is (queued|scheduled)")
 		wantText(t, s.ok("fail", s.claim("b").Lease, "--error", "no such user", "--fatal"), "job "+id+" is dead")
-		wantText(t, s.ok("dead", "list"), `ID +QUEUE +TYPE`, id+` +b +default +dead +\d/5 +now +no such user`)
+		wantText(t, s.ok("dead", "list"), `ID +QUEUE +TYPE`, `TRIES`, id+` +b +default +dead +2/5 +now +no such user`)
 		wantText(t, s.ok("get", id), `state +dead`, "smtp 451", "RUN +OUTCOME")
-		wantText(t, s.ok("status"), `QUEUE +QUEUED +SCHEDULED +RUNNING +DEAD +OLDEST +LAST ERROR`, `b +0 +0 +0 +1 +- +no such user \(now\)`)
+		wantText(t, s.ok("status"), `^http://127\.0\.0\.1:\d+  holdfast .*seq \d+\.\d+`, `QUEUE +QUEUED +SCHEDULED +RUNNING +DONE +DEAD +OLDEST +LAST ERROR`,
+			`a +0 +0 +0 +1 +0 +- +-`, `b +0 +0 +0 +0 +1 +- +no such user \(now\)`)
 		wantText(t, s.ok("dead", "retry", id, "--payload", `{"to":"b"}`), "job "+id+" in b is queued")
 		if got := string(s.claim("b").Payload); got != `{"to":"b"}` {
 			t.Errorf("payload: got %s", got)
@@ -250,7 +251,33 @@ func TestExitCodes(t *testing.T) {
 		{"an unknown command", []string{"stats"}, exitUsage, "did you mean status"},
 		{"an unknown flag", []string{"enqueue", "mail", "--prio", "1"}, exitUsage, "did you mean --priority"},
 		{"a missing argument", []string{"enqueue"}, exitUsage, `usage: holdfast enqueue QUEUE \[PAYLOAD\|-\]`},
-		{"an argument too many", []string{"dead", "list", "7"}, exitUsage, `"7" is one argument too many; usage: holdfast dead list`},
+		{"an argument too many", []string{"dead", "list", "mail", "7"}, exitUsage, `"7" is one argument too many; usage: holdfast dead list`},
+		{"an empty argument", []string{"get", ""}, exitUsage, `an argument is empty; usage: holdfast get ID`},
+		{"a token that is none", []string{"ack", "foo"}, exitUsage, `ack: "foo" is not a lease token`},
+		{"a payload over the limit", []string{"enqueue", "mail", `"` + strings.Repeat("x", 1<<20) + `"`}, exitUsage, `^holdfast: enqueue: PAYLOAD is 1048578 bytes; the limit is 1048576\n$`},
+		{"a result over the limit", []string{"ack", "1.1.1.x", "--result", `"` + strings.Repeat("x", 1<<16) + `"`}, exitUsage, `--result is 65538 bytes`},
+		{"a time that is over", []string{"enqueue", "mail", "--expires", "2020-01-01"}, exitUsage, `--expires: 2020-01-01 is over`},
+		{"a time before now", []string{"enqueue", "mail", "--expires", "-1h"}, exitUsage, `--expires: -1h is over`},
+		{"a time that says how to write it", []string{"enqueue", "mail", "--expires", "soon"}, exitUsage, `a date such as \d{4}-\d\d-\d\d, or a duration such as 2h or 3d`},
+		{"no attempts", []string{"enqueue", "mail", "--max-attempts", "0"}, exitUsage, `--max-attempts: 0 is not more than 0`},
+		{"no jobs", []string{"claim", "mail", "--max", "0"}, exitUsage, `--max: 0 is not more than 0`},
+		{"a queue given twice", []string{"status", "mail", "--queue", "mail"}, exitUsage, `given twice`},
+		{"an enqueue without a queue", []string{"enqueue", "--type", "t"}, exitUsage, `no queue is given; usage: holdfast enqueue QUEUE`},
+		{"an enqueue with a queue too many", []string{"enqueue", "mail", "1", "--queue", "mail"}, exitUsage, `"1" is one argument too many`},
+		{"a state that is none", []string{"list", "--state", "gone"}, exitUsage, `--state: "gone" is not a state; use one of`},
+		{"a state that is none, of several", []string{"list", "--state", "dead,,done"}, exitUsage, `empty state`},
+		{"a state twice", []string{"list", "--state", "dead,Dead"}, exitUsage, `dead is named twice`},
+		{"a wait over the limit", []string{"claim", "mail", "--wait", "2m"}, exitUsage, `^holdfast: claim: --wait: must be from 0s to 1m; got 2m\n$`},
+		{"a delay over the limit", []string{"enqueue", "mail", "--delay", "4000d"}, exitUsage, `--delay: must be from 0s to 3650d; got 4000d\n`},
+		{"a delay and a time", []string{"enqueue", "mail", "--delay", "1s", "--run-at", "2100-01-01T00:00:00Z"}, exitUsage, `--delay: goes not together with --run-at: give one`},
+		{"a time too far ahead", []string{"enqueue", "mail", "--run-at", "2100-01-01"}, exitUsage, `--run-at: must be a time, at most ten years ahead`},
+		{"a key over the limit", []string{"enqueue", "mail", "--key", strings.Repeat("k", 600)}, exitUsage, `--key: at most 512 bytes`},
+		{"a bad queue as an argument", []string{"claim", "a/b"}, exitUsage, `^holdfast: claim: QUEUE: "a/b": use letters`},
+		{"a bad queue as a flag", []string{"claim", "--queue", "a/b"}, exitUsage, `^holdfast: claim: --queue: "a/b": use letters`},
+		{"a lease over the limit", []string{"extend", "1.1.1.x", "--lease", "2d"}, exitUsage, `--lease: must be from 1s to 1d; got 2d\n`},
+		{"work on a bad queue", []string{"work", "a/b", "--", "true"}, exitUsage, `^holdfast: work: queue "a/b": use letters`},
+		{"work with no concurrency", []string{"work", "-c", "0", "mail", "--", "true"}, exitUsage, `^holdfast: --concurrency: 0 is not more than 0`},
+		{"work with a grace below 0", []string{"work", "--grace", "-1s", "mail", "--", "true"}, exitUsage, `--grace: -1s is less than 0`},
 		{"a payload that is no JSON", []string{"enqueue", "mail", "hello"}, exitUsage, `quote it: '"hello"'`},
 		{"a duration that is none", []string{"enqueue", "mail", "--delay", "soon"}, exitUsage, "delay"},
 		{"a time that is none", []string{"enqueue", "mail", "--run-at", "tomorrow"}, exitUsage, "--run-at"},
@@ -258,12 +285,12 @@ func TestExitCodes(t *testing.T) {
 		{"a URL that is none", []string{"status", "--url", "localhost"}, exitUsage, "http://127.0.0.1:7780"},
 		{"a claim without a queue", []string{"claim"}, exitUsage, "--queue"},
 		{"what the node finds wrong", []string{"enqueue", "bad queue"}, exitUsage, "queue"},
-		{"no such job", []string{"get", "99"}, exitNotFound, "job 99"},
+		{"no such job", []string{"get", "99"}, exitNotFound, "^holdfast: get: no such job: 99 "},
 		{"no such queue", []string{"status", "--queue", "none"}, exitNotFound, "no such queue"},
-		{"some jobs not found", []string{"cancel", "98", "99"}, exitNotFound, "job 98.*\nholdfast: .*job 99"},
+		{"some jobs not found", []string{"cancel", "98", "99"}, exitNotFound, "no such job: 98.*\nholdfast: .*no such job: 99"},
 		{"a lost lease", []string{"release", "1.1.1.x"}, exitConflict, "claim the job again"},
 		{"a key that is taken", []string{"enqueue", "mail", "2", "--key", "k"}, exitConflict, "choose another --key"},
-		{"a retry of a job that lives", []string{"dead", "retry", "1"}, exitConflict, "state"},
+		{"a retry of a job that lives", []string{"dead", "retry", "1"}, exitConflict, "job 1 is queued; only a dead job can be retried"},
 		{"nobody listens", []string{"status", "--url", "http://127.0.0.1:1"}, exitUnreachable, "is the node running.*holdfast serve"},
 		{"a node that starts", []string{"status", "--url", starting.URL}, exitUnreachable, "being opened"},
 		{"a command to work with that is not there", []string{"work", "--queue", "mail", "--", "./no-such-command"}, exitUsage, "no-such-command.*nothing was claimed"},

@@ -3,13 +3,96 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os/exec"
 	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
 
 	"holdfast/node/client"
 )
+
+const (
+	exitFatal = 65 // EX_DATAERR of sysexits.h
+	killAfter = 5 * time.Second
+)
+
+// program is a command that handles jobs.
+type program struct {
+	path    string
+	args    []string
+	stderr  *sharedWriter // of this process
+	log     *slog.Logger
+	running atomic.Int64
+}
+
+// handle runs the program for a job.
+func (p *program) handle(ctx context.Context, job client.Claimed) (any, error) {
+	p.running.Add(1)
+	defer p.running.Add(-1)
+	stdout := &head{limit: client.MaxResult}
+	stderr := &tail{limit: client.MaxError, next: p.stderr}
+	cmd := p.command(ctx, job)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	// What it says once it is told to stop is about that, such as a shell's
+	// "Terminated", and not the reason of a failure.
+	err := runGroup(ctx, cmd, stderr.close)
+	if err == nil {
+		result, cut := resultOf(stdout)
+		if cut {
+			p.log.Warn("result cut to what a node keeps", "job", job.ID, "queue", job.Queue, "printed", stdout.wrote, "limit", client.MaxResult)
+		}
+		return result, nil
+	}
+	err = failure(err, stderr.String())
+	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == exitFatal {
+		return nil, client.Fatal(err)
+	}
+	return nil, err
+}
+
+// failure is how the program ended and the end of what it said, within what a
+// node keeps.
+func failure(err error, said string) error {
+	said = strings.TrimSpace(said)
+	if said == "" {
+		return err
+	}
+	room := client.MaxError - len(err.Error()) - len(": ")
+	if over := len(said) - room; over > 0 {
+		said = strings.ToValidUTF8(said[over:], "")
+	}
+	return fmt.Errorf("%w: %s", err, said)
+}
+
+// resultOf makes a result of what the program printed: JSON as it is, other
+// text as a string, cut to what a node keeps.
+func resultOf(printed *head) (result any, cut bool) {
+	text := strings.TrimSpace(printed.kept.String())
+	cut = printed.cut()
+	switch {
+	case text == "":
+		return nil, cut
+	case !cut && json.Valid([]byte(text)):
+		return json.RawMessage(text), false
+	}
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	// Escapes make the JSON longer than the text, so the cut depends on it.
+	for {
+		encoded, err := json.Marshal(text)
+		over := len(encoded) - client.MaxResult
+		if err != nil || over <= 0 {
+			return text, cut
+		}
+		cut = true
+		keep := len(text) - max(over/6, 1)
+		text = strings.ToValidUTF8(text[:max(keep, 0)], "")
+	}
+}
 
 // command is the program's process for a job.
 func (p *program) command(ctx context.Context, job client.Claimed) *exec.Cmd {
@@ -27,9 +110,16 @@ func (p *program) command(ctx context.Context, job client.Claimed) *exec.Cmd {
 
 // runGroup runs cmd in a process group of its own, so that a signal reaches
 // what the command started too, and a Ctrl-C at the terminal reaches none of
-// them. When ctx ends the group is asked to stop, and killed after killAfter.
-func runGroup(ctx context.Context, cmd *exec.Cmd) error {
+// them. When ctx ends told is called, the group is asked to stop, and killed
+// after killAfter.
+func runGroup(ctx context.Context, cmd *exec.Cmd, told func()) error {
 	ownGroup(cmd)
+	stop := cmd.Cancel
+	cmd.Cancel = func() error {
+		told()
+		return stop()
+	}
+	defer dieWithUs(cmd)()
 	cmd.WaitDelay = killAfter
 	err := cmd.Run()
 	if ctx.Err() != nil {
@@ -47,50 +137,7 @@ func runGroup(ctx context.Context, cmd *exec.Cmd) error {
 	case ctx.Err() != nil:
 		// Also after an exit with 0: a program that stops politely when it is told
 		// to says so too, and has not done its work.
-		return fmt.Errorf("%w (%s)", context.Cause(ctx), cmd.ProcessState)
+		return context.Cause(ctx)
 	}
 	return errors.New(cmd.ProcessState.String())
-}
-
-// head keeps the first bytes that are written to it.
-type head struct {
-	bytes.Buffer
-	limit int
-	cut   bool // more was written
-}
-
-// Write implements io.Writer. It takes everything, so that a command that
-// prints a lot is not stopped by it.
-func (h *head) Write(b []byte) (int, error) {
-	room := h.limit - h.Len()
-	if len(b) > room {
-		h.cut = true
-		h.Buffer.Write(b[:room])
-		return len(b), nil
-	}
-	return h.Buffer.Write(b)
-}
-
-// tail keeps the last bytes that are written to it, and passes all of them on.
-type tail struct {
-	kept  []byte
-	limit int
-	next  *sharedWriter
-}
-
-// Write implements io.Writer.
-func (t *tail) Write(b []byte) (int, error) {
-	t.kept = append(t.kept, b...)
-	if len(t.kept) > 2*t.limit {
-		t.kept = append(t.kept[:0], t.kept[len(t.kept)-t.limit:]...)
-	}
-	if _, err := t.next.Write(b); err != nil {
-		return 0, fmt.Errorf("pass on: %w", err)
-	}
-	return len(b), nil
-}
-
-// String returns what was kept.
-func (t *tail) String() string {
-	return string(t.kept[max(len(t.kept)-t.limit, 0):])
 }

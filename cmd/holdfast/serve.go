@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
@@ -18,11 +17,15 @@ func serveCommand() *cli.Command {
 		Usage: "run a node",
 		Description: "Serves the API until SIGINT or SIGTERM, then stops cleanly and exits with 0.\n" +
 			"The directory is made when it is missing; one node at a time uses it.\n\n" +
+			"Each commit is copied to the replica within a second: to a folder of the data directory,\n" +
+			"or to the bucket that --config names, from which a node whose disk is lost comes back by\n" +
+			"itself. A bucket is begun once, by holdfast init.\n\n" +
 			"Examples:\n" +
 			"  holdfast serve\n" +
-			"  holdfast serve --data /var/lib/holdfast --listen 127.0.0.1:7781",
+			"  holdfast serve --data /var/lib/holdfast --listen 127.0.0.1:7781\n" +
+			"  holdfast serve --data /var/lib/holdfast --config litestream.yml",
 		Flags: []cli.Flag{
-			dataFlag(), listenFlag(),
+			dataFlag(), listenFlag(), configFlag(), nodeFlag(),
 			&cli.IntFlag{Name: "max-round", Hidden: true, Usage: "operations that share a commit; 0: the default"},
 		},
 		Action: serve,
@@ -33,35 +36,38 @@ func serve(c *cli.Context) error {
 	if err := wantArgs(c, 0, 0); err != nil {
 		return err
 	}
-	data := c.String("data")
-	if abs, err := filepath.Abs(data); err == nil {
-		data = abs
-	}
-	info := buildVersion()
-	err := node.Run(c.Context, node.Config{
-		Data:     data,
-		Listen:   c.String("listen"),
-		Logger:   newLogger(c.App.ErrWriter, isTerminal(c.App.ErrWriter)),
-		Version:  info.Version,
-		Commit:   info.Commit,
-		MaxRound: c.Int("max-round"),
-		OnReady:  func(url string) { hello(c.App.Writer, url, data, info.Version) },
-	})
+	cfg, err := loadConfig(c)
 	if err != nil {
-		return &nodeError{err}
+		return err
 	}
-	return nil
+	if err := node.NeverPrimary(os.Getenv); err != nil {
+		return err
+	}
+	data := absolute(c.String("data"))
+	info := buildVersion()
+	return node.Run(c.Context, node.Config{
+		Data:        data,
+		Listen:      c.String("listen"),
+		Logger:      commandLogger(c),
+		Version:     info.Version,
+		Commit:      info.Commit,
+		Replication: cfg,
+		Node:        c.String("node"),
+		MaxRound:    c.Int("max-round"),
+		OnReady:     func(url string) { hello(c.App.Writer, url, data, cfg.ReplicaURL(), info.Version) },
+	})
 }
 
 // hello tells a person who started a node where it is and what to try first.
-func hello(w io.Writer, url, data, version string) {
+func hello(w io.Writer, url, data, replica, version string) {
 	fmt.Fprintf(w, `Holdfast %[1]s serves %[2]s
 Data directory: %[3]s
+Replica: %[4]s
 
 Enqueue a job, then claim it:
   curl %[2]s/v1/jobs -d '{"queue":"mail","payload":{"to":"a@example.com"}}'
   curl %[2]s/v1/claims -d '{"queues":["mail"],"worker":"me","wait_ms":1000}'
-`, version, url, data)
+`, version, url, data, replica)
 }
 
 // newLogger logs as text for a person at a terminal, as JSON for a machine.

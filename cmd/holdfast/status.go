@@ -12,25 +12,22 @@ import (
 
 func statusCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "status",
-		Usage: "show how the queues are",
-		Description: "One line a queue: what waits, since when, what is dead, and the last error.\n" +
-			"Exits with 5 when the node is not reached or not ready.\n\n" +
-			"Examples:\n  holdfast status\n  holdfast status --queue mail --json",
-		Flags:  clientFlags(&cli.StringFlag{Name: "queue", Aliases: []string{"q"}, Usage: "of this queue only"}),
-		Action: status,
+		Name:      "status",
+		Usage:     "show how the node and its queues are",
+		ArgsUsage: "[QUEUE]",
+		Description: "A line on the node, then one a queue: what waits, since when, what is dead, and the\n" +
+			"last error. Exits with 5 when the node is not reached or not ready.\n\n" +
+			"Examples:\n  holdfast status\n  holdfast status mail --json",
+		Flags:  clientFlags(queueFlag("of this queue only")),
+		Action: withClient(0, 1, status),
 	}
 }
 
-func status(c *cli.Context) error {
-	if err := wantArgs(c, 0, 0); err != nil {
-		return err
+func status(c *cli.Context, api *client.Client) error {
+	queue, rest := queueGiven(c)
+	if len(rest) > 0 {
+		return givenTwice(c, rest[0])
 	}
-	api, err := dial(c)
-	if err != nil {
-		return err
-	}
-	defer api.Close()
 	ready, err := api.Ready(c.Context)
 	if err != nil {
 		return err
@@ -38,13 +35,18 @@ func status(c *cli.Context) error {
 	if !ready.Ready {
 		return &notReadyError{ready.Reasons}
 	}
-	health, err := api.Health(c.Context, c.String("queue"))
+	health, err := api.Health(c.Context, queue)
 	if err != nil {
 		return err
 	}
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, health)
 	}
+	version, err := api.Version(c.Context)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.App.Writer, "%s  holdfast %s  %s\n\n", api.URL(), version.Version, replicationText(health.Replication))
 	if len(health.Queues) == 0 {
 		fmt.Fprintln(c.App.Writer, "no queue yet; the first job makes one: holdfast enqueue QUEUE PAYLOAD")
 		return nil
@@ -52,8 +54,21 @@ func status(c *cli.Context) error {
 	return table(c.App.Writer, healthRows(health, time.Now()))
 }
 
+// replicationText says where the node's data stands, and how far its copy is
+// behind where it has one.
+func replicationText(r client.Replication) string {
+	text := fmt.Sprintf("seq %d.%d", r.Epoch, r.Seq)
+	if r.ReplicatedSeq != nil {
+		text += fmt.Sprintf("  replicated %d.%d", r.Epoch, *r.ReplicatedSeq)
+	}
+	if r.LagMS != nil {
+		text += "  lag " + span(time.Duration(*r.LagMS)*time.Millisecond)
+	}
+	return text
+}
+
 func healthRows(health client.Health, now time.Time) [][]string {
-	rows := [][]string{{"QUEUE", "QUEUED", "SCHEDULED", "RUNNING", "DEAD", "OLDEST", "LAST ERROR"}}
+	rows := [][]string{{"QUEUE", "QUEUED", "SCHEDULED", "RUNNING", "DONE", "DEAD", "OLDEST", "LAST ERROR"}}
 	for _, q := range health.Queues {
 		last := "-"
 		if q.LastError != nil {
@@ -63,7 +78,7 @@ func healthRows(health client.Health, now time.Time) [][]string {
 			}
 		}
 		rows = append(rows, []string{
-			queueName(q.Name, q.Paused), number(q.Queued), number(q.Scheduled), number(q.Running), number(q.Dead),
+			queueName(q.Name, q.Paused), number(q.Queued), number(q.Scheduled), number(q.Running), number(q.Done), number(q.Dead),
 			agoOr(q.OldestQueuedAtMS, now, "-"), last,
 		})
 	}
@@ -76,15 +91,7 @@ func queuesCommand() *cli.Command {
 		Usage:       "list the queues with their counts",
 		Description: "Example:\n  holdfast queues",
 		Flags:       clientFlags(),
-		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 0, 0); err != nil {
-				return err
-			}
-			api, err := dial(c)
-			if err != nil {
-				return err
-			}
-			defer api.Close()
+		Action: withClient(0, 0, func(c *cli.Context, api *client.Client) error {
 			queues, err := api.Queues(c.Context)
 			if err != nil {
 				return err
@@ -93,7 +100,7 @@ func queuesCommand() *cli.Command {
 				return printJSON(c.App.Writer, client.Queues{Queues: queues})
 			}
 			return table(c.App.Writer, queueRows(queues, time.Now()))
-		},
+		}),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -115,7 +116,40 @@ esac
 	if code != exitOK {
 		t.Errorf("exit code: got %d, want 0", code)
 	}
-	wantText(t, stderr, "this will never do\n")
+	wantText(t, stderr, "this will never do\n",
+		`"msg":"result cut to what a node keeps".*"printed":200000,"limit":65536`,
+		`"msg":"job finished",.*"job":"1","queue":"q","type":"env","run":1,"attempt":1,"ms":\d+,"outcome":"done"`,
+		`"msg":"job finished",.*"type":"fatal".*"outcome":"failed"`)
+	if got := strings.Count(stderr, "result cut"); got != 1 {
+		t.Errorf("%d results were said to be cut, want 1", got)
+	}
+}
+
+func TestWorkTakesQueuesAsArguments(t *testing.T) {
+	s := startNode(t)
+	s.work("a", "b", "--", "cat")
+	for _, queue := range []string{"a", "b"} {
+		if job := s.becomes(s.enqueue(queue, `"x"`).ID, "done"); string(job.Result) != `"x"` {
+			t.Errorf("got %s", job.Result)
+		}
+	}
+}
+
+func TestWaitText(t *testing.T) {
+	for _, tt := range []struct {
+		running int64
+		grace   time.Duration
+		want    string
+	}{
+		{0, 30 * time.Second, "stopping"},
+		{1, 0, "stopping"},
+		{1, 30 * time.Second, "waiting up to 30s for 1 job; again to stop now"},
+		{12, time.Minute, "waiting up to 1m for 12 jobs; again to stop now"},
+	} {
+		if got := waitText(tt.running, tt.grace); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
 }
 
 func TestWorkByType(t *testing.T) {
@@ -189,7 +223,7 @@ while :; do sleep 0.1; done
 		s.work("--queue", "q", "--", script(t, handler), log)
 		job := s.becomes(s.enqueue("q", "--timeout", "2s").ID, "scheduled")
 		told(t, log)
-		wantText(t, *job.LastError, "took longer than the job's timeout")
+		wantText(t, *job.LastError, `^the run took longer than the job's timeout \(2s\)$`)
 	})
 }
 
@@ -230,25 +264,31 @@ func TestWorkSurvivesARestartOfTheNode(t *testing.T) {
 func TestResultOf(t *testing.T) {
 	tests := []struct {
 		name, printed string
-		cut           bool
-		want          any // nil: only its size is checked
+		cut           bool // more was printed
+		want          any  // nil: only its size is checked
 	}{
 		{"JSON stays", " {\"a\": 1}\n", false, json.RawMessage(`{"a": 1}`)},
 		{"text becomes a string", "plain\n", false, "plain"},
 		{"bytes that are no text are replaced", "a\xffb", false, "a\uFFFDb"},
 		{"JSON that was cut is text", "12", true, "12"},
-		{"escapes count", strings.Repeat("\x01", maxResult), true, nil},
-		{"quotes count", strings.Repeat(`"`, maxResult), true, nil},
-		{"long text fits", strings.Repeat("ä", maxResult/2), true, nil},
+		{"escapes count", strings.Repeat("\x01", client.MaxResult), true, nil},
+		{"quotes count", strings.Repeat(`"`, client.MaxResult), true, nil},
+		{"long text fits", strings.Repeat("ä", client.MaxResult/2), true, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h := &head{limit: maxResult, cut: tt.cut}
-			h.WriteString(tt.printed)
-			got := resultOf(h)
+			h := &head{limit: len(tt.printed)}
+			fmt.Fprint(h, tt.printed)
+			if tt.cut {
+				fmt.Fprint(h, "more")
+			}
+			got, cut := resultOf(h)
 			text, err := json.Marshal(got)
-			if err != nil || len(text) > maxResult || tt.want == nil && len(text) < maxResult-16 {
-				t.Errorf("got %d bytes, %v, want nearly %d", len(text), err, maxResult)
+			if err != nil || len(text) > client.MaxResult || tt.want == nil && len(text) < client.MaxResult-16 {
+				t.Errorf("got %d bytes, %v, want nearly %d", len(text), err, client.MaxResult)
+			}
+			if cut != (tt.cut || tt.want == nil) {
+				t.Errorf("cut: got %t", cut)
 			}
 			want, _ := json.Marshal(tt.want)
 			if tt.want != nil && string(text) != string(want) {

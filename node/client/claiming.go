@@ -43,7 +43,7 @@ func (s *shift) takeCarried(req *ClaimRequest) []outcome {
 	rest := s.pending[:0]
 	for _, o := range s.pending {
 		switch {
-		case o.sent > 0 || o.kind == releaseRun || !size.fits(o):
+		case o.sent > 0 || o.alone || o.kind == releaseRun || !size.fits(o):
 			rest = append(rest, o)
 		case o.kind == ackRun:
 			acks = append(acks, o)
@@ -67,7 +67,7 @@ func (s *shift) claimed(carried []outcome, claims Claims, err error) {
 		return
 	}
 	if s.claim.fails > 0 {
-		s.log.Info("the source answers again", "tries", s.claim.fails)
+		s.log.Info("the node answers again", "tries", s.claim.fails)
 	}
 	s.claim.succeeded()
 	if !s.settled(carried, append(claims.Acks, claims.Fails...)) {
@@ -98,7 +98,7 @@ func (s *shift) claimFailed(now time.Time, carrying bool, err error) {
 		return
 	}
 	if s.claim.fails == 0 {
-		s.log.Warn("the source does not answer; trying again", "err", err)
+		s.log.Warn("the node does not answer; trying again", "err", err)
 	}
 	s.claim.failed(now)
 }

@@ -288,6 +288,15 @@ func TestEnqueue(t *testing.T) {
 			}
 		})
 	})
+	t.Run("a caller that gives up is told so, and why it waited", func(t *testing.T) {
+		c := answering(t, client.Options{}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		_, err := c.Enqueue(ctx, client.Spec{Queue: "mail"})
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "503") {
+			t.Errorf("got %v, want context.DeadlineExceeded and the 503", err)
+		}
+	})
 	t.Run("several specs travel as an array with a key each", func(t *testing.T) {
 		jobs, bodies, err := enqueue(t, []try{{201, `{"jobs":[{"id":"1"},{"id":"2"}]}`, nil}}, client.Spec{Queue: "a"}, client.Spec{Queue: "b"})
 		var specs []client.Spec

@@ -51,7 +51,7 @@ func (c *Client) enqueueTries(ctx context.Context, specs []Spec) ([]Enqueued, er
 		}
 		select {
 		case <-ctx.Done():
-			return nil, err
+			return nil, fmt.Errorf("%w: %w", ctx.Err(), err)
 		case <-time.After(retryDelay(try)):
 		}
 	}

@@ -10,8 +10,6 @@ import (
 	"time"
 )
 
-const maxResult = 64 << 10 // bytes of a result that a node takes
-
 // Handler runs a job. Its result becomes JSON, a nil one none; its error makes
 // the job fail, see [Fatal] and [Later].
 //
@@ -29,6 +27,12 @@ var (
 	// ErrStopped is the cause when the worker stops and its grace is over.
 	ErrStopped = errors.New("the worker stops")
 )
+
+// timeoutError is ErrTimeout with the timeout.
+type timeoutError struct{ timeout time.Duration }
+
+func (e *timeoutError) Error() string        { return fmt.Sprintf("%v (%s)", ErrTimeout, e.timeout) }
+func (e *timeoutError) Is(target error) bool { return target == ErrTimeout }
 
 type fatalError struct{ err error }
 
@@ -76,8 +80,8 @@ func handle(ctx context.Context, h Handler, job Claimed) (result json.RawMessage
 		return nil, fmt.Errorf("result: %w", err)
 	}
 	result = bytes.TrimSpace(buf.Bytes())
-	if len(result) > maxResult {
-		return nil, fmt.Errorf("the result is %d bytes; the limit is %d", len(result), maxResult)
+	if len(result) > MaxResult {
+		return nil, fmt.Errorf("the result is %d bytes; the limit is %d", len(result), MaxResult)
 	}
 	return result, nil
 }

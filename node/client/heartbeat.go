@@ -57,7 +57,7 @@ func (s *shift) beaten(sent time.Time, runs []*run, results []Result, err error)
 		}
 	}
 	for _, r := range s.running {
-		// Without word from the source for as long as the lease, another worker
+		// Without word from the node for as long as the lease, another worker
 		// may have the job by now.
 		if !r.lost && !now.Before(r.leaseEnd) {
 			r.end(ErrLeaseLost)

@@ -100,9 +100,9 @@ func TestWorkerEndsARun(t *testing.T) {
 			cause: client.ErrLeaseLost, after: 30 * time.Second, report: "release L1",
 		},
 		{
-			name: "that takes too long, just before the source does", timeout: 5000,
+			name: "that takes too long, just before the node says so", timeout: 5000,
 			cause: client.ErrTimeout, after: 4750 * time.Millisecond,
-			report: "fail L1 by back-off: the run took longer than the job's timeout (5s): context deadline exceeded",
+			report: "fail L1 by back-off: the run took longer than the job's timeout (5s)",
 		},
 	}
 	for _, tt := range tests {
@@ -220,6 +220,54 @@ func TestWorkerStops(t *testing.T) {
 			equal(t, "acks", texts(s.said("ack")), []string{})
 		})
 	})
+	t.Run("at once when it is told to a second time", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			causes := make(chan error, 1)
+			s := newSource(job("1", ""))
+			w := startWorker(t, s, client.WorkerOptions{Default: sleeper(time.Hour, causes)})
+			time.Sleep(time.Second)
+			w.stop()
+			time.Sleep(time.Second)
+			w.worker.StopNow()
+			w.worker.StopNow()
+			if took := w.end(); took > 0 {
+				t.Errorf("took %s, want no time", took)
+			}
+			if got := <-causes; !errors.Is(got, client.ErrStopped) {
+				t.Errorf("got cause %v, want ErrStopped", got)
+			}
+			equal(t, "releases", texts(s.said("release")), []string{"release L1"})
+		})
+	})
+	t.Run("at once when it is told to hurry at first", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSource(job("1", ""))
+			w := startWorker(t, s, client.WorkerOptions{Default: sleeper(time.Hour, nil)})
+			time.Sleep(time.Second)
+			w.worker.StopNow()
+			if err := <-w.done; err != nil {
+				t.Errorf("Run: got %v, want nil", err)
+			}
+			w.stop()
+			equal(t, "releases", texts(s.said("release")), []string{"release L1"})
+		})
+	})
+	t.Run("giving back the job of a handler that is slow to heed it", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSource(job("1", ""))
+			slow := func(ctx context.Context, _ client.Claimed) (any, error) {
+				<-ctx.Done()
+				time.Sleep(8 * time.Second)
+				return nil, ctx.Err()
+			}
+			w := startWorker(t, s, client.WorkerOptions{Default: slow, Grace: time.Second})
+			time.Sleep(time.Second)
+			if took := w.end(); took != 9*time.Second {
+				t.Errorf("took %s, want 9s", took)
+			}
+			equal(t, "releases", texts(s.said("release")), []string{"release L1"})
+		})
+	})
 	t.Run("in bounded time when the source is down", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSource(job("1", ""))
@@ -237,10 +285,24 @@ func TestWorkerStops(t *testing.T) {
 }
 
 func TestNewWorkerReportsEveryProblem(t *testing.T) {
-	_, err := client.NewWorker(newSource(), client.WorkerOptions{Concurrency: -1, Lease: time.Millisecond})
-	for _, want := range []string{"no queue", "no handler", "concurrency -1", "lease of 1ms"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want it to name %q", err, want)
+	tests := []struct {
+		opts client.WorkerOptions
+		want []string
+	}{
+		{client.WorkerOptions{Concurrency: -1, Lease: time.Millisecond}, []string{"no queue", "no handler", "concurrency -1", "lease of 1ms"}},
+		{client.WorkerOptions{Concurrency: 1001, Lease: 48 * time.Hour}, []string{"concurrency 1001", "lease of 48h"}},
+		{client.WorkerOptions{Queues: []string{"a", "b/c", "", "-x", "a", strings.Repeat("x", 129)}}, []string{
+			`queue "b/c": use letters`, `queue "": use`, `queue "-x": use`, `queue "a" is named twice`, "at most 128 bytes",
+		}},
+		{client.WorkerOptions{Queues: make([]string, 101)}, []string{"101 queues"}},
+		{client.WorkerOptions{Queues: []string{"a"}, Handlers: map[string]client.Handler{"b c": returns(nil, nil), "d": nil}}, []string{`type "b c"`, `type "d" is nil`}},
+	}
+	for _, tt := range tests {
+		_, err := client.NewWorker(newSource(), tt.opts)
+		for _, want := range tt.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want it to name %q", err, want)
+			}
 		}
 	}
 }

@@ -68,19 +68,19 @@ func (c *Client) settle(ctx context.Context, verb, path string, body any, items 
 
 // Job returns a job with its payload and the runs that did not end well.
 func (c *Client) Job(ctx context.Context, id string) (Job, error) {
-	return c.job(ctx, call{method: http.MethodGet, path: jobPath(id, "")}, "job "+id)
+	return c.job(ctx, call{method: http.MethodGet, path: jobPath(id, "")}, "get")
 }
 
 // Retry makes a dead job claimable again with all its attempts. A payload that
 // is not empty takes the place of the job's.
 func (c *Client) Retry(ctx context.Context, id string, payload json.RawMessage) (Job, error) {
-	return c.job(ctx, call{method: http.MethodPost, path: jobPath(id, "/retry"), body: RetryRequest{Payload: payload}}, "retry job "+id)
+	return c.job(ctx, call{method: http.MethodPost, path: jobPath(id, "/retry"), body: RetryRequest{Payload: payload}}, "retry")
 }
 
 // Cancel cancels a job: at once unless it runs. A running one is flagged, and
 // its worker told with its next extend.
 func (c *Client) Cancel(ctx context.Context, id string) (Job, error) {
-	return c.job(ctx, call{method: http.MethodPost, path: jobPath(id, "/cancel")}, "cancel job "+id)
+	return c.job(ctx, call{method: http.MethodPost, path: jobPath(id, "/cancel")}, "cancel")
 }
 
 func (c *Client) job(ctx context.Context, req call, what string) (Job, error) {
@@ -95,16 +95,17 @@ func jobPath(id, action string) string { return "/v1/jobs/" + url.PathEscape(id)
 
 // Filter selects jobs for [Client.Jobs]. The zero value selects all.
 type Filter struct {
-	Queue string
-	State string // such as "dead"
-	Type  string
-	Tag   string // "name" or "name:value"
-	Error string // a fingerprint, as in Job.ErrorFP
-	After string // Jobs.Next of the page before
-	Limit int    // of the page; 0: the node's default
+	Queue       string
+	State       string // such as "dead"
+	Type        string
+	Tag         string // "name" or "name:value"
+	Error       string // a fingerprint, as in Job.ErrorFP
+	After       string // Jobs.Next of the page before
+	Limit       int    // of the page; 0: the node's default
+	WithPayload bool   // an answer is read up to 64 MiB: keep the limit low
 }
 
-// Jobs returns a page of jobs, without payloads.
+// Jobs returns a page of jobs, without payloads unless asked.
 func (c *Client) Jobs(ctx context.Context, f Filter) (Jobs, error) {
 	query := url.Values{}
 	for name, value := range map[string]string{
@@ -113,6 +114,9 @@ func (c *Client) Jobs(ctx context.Context, f Filter) (Jobs, error) {
 		if value != "" {
 			query.Set(name, value)
 		}
+	}
+	if f.WithPayload {
+		query.Set("payload", "true")
 	}
 	if f.Limit > 0 {
 		query.Set("limit", strconv.Itoa(f.Limit))
@@ -143,6 +147,25 @@ func (c *Client) Health(ctx context.Context, queue string) (Health, error) {
 	var out Health
 	if err := c.do(ctx, call{method: http.MethodGet, path: "/v1/health", query: query}, &out); err != nil {
 		return Health{}, fmt.Errorf("health: %w", err)
+	}
+	return out, nil
+}
+
+// Replication returns how the copy of the node's database stands.
+func (c *Client) Replication(ctx context.Context) (ReplicationStatus, error) {
+	var out ReplicationStatus
+	if err := c.do(ctx, call{method: http.MethodGet, path: "/v1/replication"}, &out); err != nil {
+		return ReplicationStatus{}, fmt.Errorf("replication: %w", err)
+	}
+	return out, nil
+}
+
+// Node returns who answers at the URL. A node answers as soon as it has taken
+// its place, also while it restores.
+func (c *Client) Node(ctx context.Context) (Node, error) {
+	var out Node
+	if err := c.do(ctx, call{method: http.MethodGet, path: "/v1/node"}, &out); err != nil {
+		return Node{}, fmt.Errorf("node: %w", err)
 	}
 	return out, nil
 }

@@ -13,7 +13,7 @@ type run struct {
 	end      context.CancelCauseFunc // of the handler's context
 	started  time.Time
 	leaseEnd time.Time // by this machine's clock
-	lost     bool      // the source said so: there is nothing left to report
+	lost     bool      // the node said so: there is nothing left to report
 }
 
 // start runs the handler of a job.
@@ -35,41 +35,54 @@ func (s *shift) start(job Claimed, now time.Time) {
 	})
 }
 
-// withTimeout bounds a run a little more tightly than the source does, so that
+// withTimeout bounds a run a little more tightly than the node does, so that
 // the failure that is kept is the handler's own and not just "timeout".
 func withTimeout(ctx context.Context, timeoutMS int64) (context.Context, context.CancelFunc) {
 	if timeoutMS <= 0 {
 		return context.WithCancel(ctx)
 	}
 	timeout := time.Duration(timeoutMS) * time.Millisecond
-	return context.WithTimeoutCause(ctx, timeout-min(timeout/20, 500*time.Millisecond), ErrTimeout)
+	return context.WithTimeoutCause(ctx, timeout-min(timeout/20, 500*time.Millisecond), &timeoutError{timeout})
 }
 
 // ended decides what becomes of a job whose handler returned.
 func (s *shift) ended(r *run, o outcome, cause error) {
 	delete(s.running, r.job.Lease)
+	now := time.Now()
+	s.lastEnd = now
 	log := s.log.With("job", r.job.ID, "queue", r.job.Queue, "type", r.job.Type, "run", r.job.Run,
-		"ms", time.Since(r.started).Milliseconds())
+		"attempt", r.job.Attempt, "ms", now.Sub(r.started).Milliseconds())
 	if r.lost {
-		log.Warn("a run ended after its lease was lost; its outcome is dropped", "err", o.err)
+		log.Warn("job finished", "outcome", "dropped: the lease was lost", "err", o.err)
 		return
 	}
 	o.kind = outcomeOf(o.err, cause)
 	switch o.kind {
 	case ackRun:
-		log.Debug("job done")
+		log.Info("job finished", "outcome", "done")
 	case releaseRun:
-		log.Info("job given back", "cause", cause)
+		log.Info("job finished", "outcome", "given back", "cause", cause)
 	case failRun:
-		if errors.Is(cause, ErrTimeout) {
-			o.err = fmt.Errorf("%w (%s): %w", ErrTimeout, time.Duration(r.job.TimeoutMS)*time.Millisecond, o.err)
-		}
-		log.Warn("job failed", "attempt", r.job.Attempt, "err", o.err)
+		o.err = timedOut(o.err, cause)
+		log.Warn("job finished", "outcome", "failed", "err", o.err)
 	}
+	o.bytes = o.size()
 	// A node that was down gives every lease another 30 s when it is back, so an
 	// ack may still be taken after the lease ended by the clock here.
 	o.giveUp = r.leaseEnd.Add(s.opts.Lease)
 	s.pending = append(s.pending, o)
+}
+
+// timedOut adds to a handler's error that the run took too long, if it did and
+// the error does not say so.
+func timedOut(err, cause error) error {
+	switch {
+	case !errors.Is(cause, ErrTimeout), errors.Is(err, ErrTimeout):
+		return err
+	case errors.Unwrap(err) == nil && err.Error() == context.DeadlineExceeded.Error(): // it says nothing more
+		return cause
+	}
+	return fmt.Errorf("%w: %w", cause, err)
 }
 
 // outcomeOf tells how a run ended. A handler that finished its work is

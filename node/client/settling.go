@@ -2,9 +2,11 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 )
 
@@ -16,20 +18,22 @@ const (
 	releaseRun
 )
 
-// outcome is how a run ended, until the source knows.
+// outcome is how a run ended, until the node knows.
 type outcome struct {
 	kind   outcomeKind
 	job    Claimed
 	result []byte    // of an ack
 	err    error     // of a fail
+	bytes  int       // see size
 	sent   int       // times without an answer
+	alone  bool      // to be sent by itself: a batch with it was refused
 	giveUp time.Time // not sent after it
 }
 
 func (o outcome) ack() Ack { return Ack{Lease: o.job.Lease, Result: o.result} }
 
 func (o outcome) fail() Fail {
-	f := Fail{Lease: o.job.Lease, Error: o.err.Error()}
+	f := Fail{Lease: o.job.Lease, Error: errorText(o.err)}
 	if _, ok := errors.AsType[*fatalError](o.err); ok {
 		f.Fatal = true
 	}
@@ -40,16 +44,43 @@ func (o outcome) fail() Fail {
 	return f
 }
 
+// errorText is what a node keeps of an error.
+func errorText(err error) string {
+	text := strings.ToValidUTF8(err.Error(), "\uFFFD")
+	if len(text) > MaxError {
+		text = strings.ToValidUTF8(text[:MaxError], "")
+	}
+	return text
+}
+
+// size is about how many bytes o adds to a request.
+func (o outcome) size() int {
+	switch o.kind {
+	case ackRun:
+		return len(o.result)
+	case failRun:
+		escaped, err := json.Marshal(errorText(o.err))
+		if err != nil {
+			return 6 * MaxError
+		}
+		return len(escaped)
+	}
+	return 0
+}
+
 // batchSize keeps a batch within what a node takes in one request.
 type batchSize struct{ items, bytes int }
 
 // fits reports whether o goes into the batch, and counts it if so.
 func (b *batchSize) fits(o outcome) bool {
-	if b.items == maxAtOnce || b.bytes+len(o.result) > maxBatchBytes {
+	if b.items == MaxItems || b.bytes+o.bytes > maxBatchBytes || o.alone && b.items > 0 {
 		return false
 	}
 	b.items++
-	b.bytes += len(o.result)
+	b.bytes += o.bytes
+	if o.alone {
+		b.items = MaxItems
+	}
 	return true
 }
 
@@ -63,7 +94,7 @@ func (s *shift) startSettle(now time.Time) {
 	var size batchSize
 	rest := s.pending[:0]
 	for _, o := range s.pending {
-		carry := s.claim.busy && !s.claimWaits && !s.stopping && o.sent == 0 && o.kind != releaseRun
+		carry := s.claim.busy && !s.claimWaits && !s.stopping && o.sent == 0 && !o.alone && o.kind != releaseRun
 		if carry || !size.fits(o) {
 			rest = append(rest, o)
 		} else {
@@ -120,7 +151,9 @@ func (s *shift) reported(all []reports) {
 	s.settle.busy = false
 	answered := true
 	for _, r := range all {
-		if r.err != nil {
+		if r.err != nil && refused(r.err) {
+			s.batchRefused(r.batch, r.err)
+		} else if r.err != nil {
 			s.unsettled(r.batch, r.err)
 			answered = false
 		} else if !s.settled(r.batch, r.results) {
@@ -146,12 +179,41 @@ func (s *shift) unsettled(batch []outcome, err error) {
 	}
 }
 
+// batchRefused takes a refusal of a request as a whole. Whichever of its
+// outcomes is to blame, the others must not suffer for it: each goes by itself.
+func (s *shift) batchRefused(batch []outcome, err error) {
+	if len(batch) == 0 {
+		return
+	}
+	if len(batch) == 1 {
+		s.itemRefused(batch[0], err)
+		return
+	}
+	s.log.Warn("a report of several runs was refused; sending one by one", "runs", len(batch), "err", err)
+	for _, o := range batch {
+		o.alone = true
+		s.pending = append(s.pending, o)
+	}
+}
+
+// itemRefused takes a refusal of one outcome that will be the same each time. A
+// result that is not taken makes the run a failure, whose reason says so.
+func (s *shift) itemRefused(o outcome, err error) {
+	if o.kind != ackRun {
+		s.logOf(o).Error("the outcome of the run was refused", "err", err)
+		return
+	}
+	o.kind, o.err = failRun, fmt.Errorf("the ack was refused: %w", err)
+	o.bytes = o.size()
+	s.pending = append(s.pending, o)
+}
+
 // settled takes the answer to each outcome of a batch. It reports false when
 // one is to be sent again.
 func (s *shift) settled(batch []outcome, results []Result) bool {
 	all := true
 	for i, o := range batch {
-		err := errors.New("the source gave no answer to it")
+		err := errors.New("the node gave no answer to it")
 		if i < len(results) {
 			err = results[i].Err()
 		}
@@ -161,11 +223,8 @@ func (s *shift) settled(batch []outcome, results []Result) bool {
 			s.logOf(o).Warn("lease lost, or an earlier report of the run was taken and its answer lost", "err", err)
 		case errors.Is(err, ErrLeaseLost):
 			s.logOf(o).Warn("lease lost; the outcome of the run is dropped and the job runs again", "err", err)
-		case refused(err) && o.kind == ackRun:
-			o.kind, o.err = failRun, fmt.Errorf("the ack was refused: %w", err)
-			s.pending = append(s.pending, o)
 		case refused(err):
-			s.logOf(o).Error("the outcome of the run was refused", "err", err)
+			s.itemRefused(o, err)
 		default:
 			o.sent++
 			s.pending = append(s.pending, o)
@@ -175,7 +234,7 @@ func (s *shift) settled(batch []outcome, results []Result) bool {
 	return all
 }
 
-// giveUp drops outcomes that the source will not take any more: the job runs
+// giveUp drops outcomes that the node will not take any more: the job runs
 // again when its lease has ended there.
 func (s *shift) giveUp(now time.Time) {
 	rest := s.pending[:0]

@@ -19,7 +19,7 @@ type shift struct {
 	over   chan struct{} // closed when nobody reads events any more
 
 	running map[string]*run // by lease
-	pending []outcome       // what the source has not been told yet
+	pending []outcome       // what the node has not been told yet
 
 	claim  lane // asks for jobs
 	settle lane // reports outcomes
@@ -32,7 +32,8 @@ type shift struct {
 	stopping bool
 	graceEnd time.Time // after it handlers are cancelled
 	expelled bool      // they have been
-	failure  error     // the source refuses this worker
+	lastEnd  time.Time // when a handler last returned
+	failure  error     // the node refuses this worker
 }
 
 // lane is a kind of call to the source, of which one is under way at a time.
@@ -72,12 +73,15 @@ func (s *shift) run(ctx context.Context) error {
 	defer s.cancel()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	stop := ctx.Done()
+	stop, hurry := ctx.Done(), s.hurry
 	for {
 		now := time.Now()
 		if s.failure != nil || ctx.Err() != nil {
 			stop = nil
-			s.stop(now)
+			s.stop(now, s.opts.Grace)
+		}
+		if hurry == nil {
+			s.stop(now, 0)
 		}
 		s.step(now)
 		if s.finished() {
@@ -88,6 +92,8 @@ func (s *shift) run(ctx context.Context) error {
 		case f := <-s.events:
 			f()
 		case <-stop:
+		case <-hurry:
+			hurry = nil
 		case <-timer.C:
 		}
 	}
@@ -111,7 +117,17 @@ func (s *shift) step(now time.Time) {
 }
 
 // lastCall reports whether a shift that stops has no more time to report.
-func (s *shift) lastCall(now time.Time) bool { return !now.Before(s.graceEnd.Add(settleGrace)) }
+func (s *shift) lastCall(now time.Time) bool { return !now.Before(s.reportEnd()) }
+
+// reportEnd is when a shift that stops gives up to report. A handler may take
+// some time to heed its cancellation; its job is given back all the same.
+func (s *shift) reportEnd() time.Time {
+	end := s.graceEnd
+	if s.lastEnd.After(end) {
+		end = s.lastEnd
+	}
+	return end.Add(settleGrace)
+}
 
 func (s *shift) finished() bool {
 	return s.stopping && !s.claim.busy && !s.settle.busy && len(s.running) == 0 && len(s.pending) == 0
@@ -130,23 +146,28 @@ func (s *shift) untilNext(now time.Time) time.Duration {
 	sooner(s.beat.next)
 	if s.stopping {
 		sooner(s.graceEnd)
-		sooner(s.graceEnd.Add(settleGrace))
+		sooner(s.reportEnd())
 	}
 	return d
 }
 
-// stop begins the end of the shift. A claim that waits is called back; a short
-// one carries acks and is let through.
-func (s *shift) stop(now time.Time) {
+// stop begins the end of the shift, or hastens it. A claim that waits is called
+// back; a short one carries acks and is let through.
+func (s *shift) stop(now time.Time, grace time.Duration) {
+	end := now.Add(grace)
 	if s.stopping {
+		if end.Before(s.graceEnd) {
+			s.graceEnd = end
+			s.log.Info("stopping now", "running", len(s.running))
+		}
 		return
 	}
 	s.stopping = true
-	s.graceEnd = now.Add(s.opts.Grace)
+	s.graceEnd = end
 	if s.claim.busy && s.claimWaits {
 		s.endClaim()
 	}
-	s.log.Info("stopping", "running", len(s.running))
+	s.log.Info("stopping", "running", len(s.running), "grace", grace.String())
 }
 
 // call runs f in a goroutine of the shift; the owner then runs what f returns.

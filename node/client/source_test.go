@@ -23,9 +23,10 @@ type source struct {
 	down     error           // of every call
 	lost     map[string]bool // by lease
 	cancel   map[string]bool
-	stubborn bool // Claim answers although its context ended
-	hang     bool // Extend does not answer
-	hasty    bool // Claim does not wait
+	stubborn bool                        // Claim answers although its context ended
+	hang     bool                        // Extend does not answer
+	hasty    bool                        // Claim does not wait
+	refuse   func(leases []string) error // of a batch of outcomes as a whole; nil: none
 }
 
 type callOf struct {
@@ -93,6 +94,10 @@ func (s *source) Claim(ctx context.Context, req client.ClaimRequest) (client.Cla
 		defer s.mu.Unlock()
 		return out, s.down
 	}
+	if err := s.refused(slices.Concat(leases(req.Acks, ackLease), leases(req.Fails, failLease))); err != nil {
+		defer s.mu.Unlock()
+		return out, err
+	}
 	for _, a := range req.Acks {
 		out.Acks = append(out.Acks, s.ack(a))
 	}
@@ -153,9 +158,12 @@ func (s *source) fail(f client.Fail) client.Result {
 }
 
 // batch answers a batch item by item, or with the error that the source is down with.
-func batch[T any](s *source, verb string, items []T, f func(T) client.Result) ([]client.Result, error) {
+func batch[T any](s *source, verb string, items []T, lease func(T) string, f func(T) client.Result) ([]client.Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.refused(leases(items, lease)); err != nil && verb != "extend" {
+		return nil, err
+	}
 	if s.down != nil {
 		s.note("%s refused", verb)
 		return nil, s.down
@@ -167,19 +175,37 @@ func batch[T any](s *source, verb string, items []T, f func(T) client.Result) ([
 	return out, nil
 }
 
+func ackLease(a client.Ack) string   { return a.Lease }
+func failLease(f client.Fail) string { return f.Lease }
+
+func leases[T any](items []T, lease func(T) string) []string {
+	var out []string
+	for _, item := range items {
+		out = append(out, lease(item))
+	}
+	return out
+}
+
+func (s *source) refused(leases []string) error {
+	if s.refuse == nil {
+		return nil
+	}
+	return s.refuse(leases)
+}
+
 // Ack implements client.Source.
 func (s *source) Ack(_ context.Context, acks ...client.Ack) ([]client.Result, error) {
-	return batch(s, "ack", acks, s.ack)
+	return batch(s, "ack", acks, ackLease, s.ack)
 }
 
 // Fail implements client.Source.
 func (s *source) Fail(_ context.Context, fails ...client.Fail) ([]client.Result, error) {
-	return batch(s, "fail", fails, s.fail)
+	return batch(s, "fail", fails, failLease, s.fail)
 }
 
 // Release implements client.Source.
 func (s *source) Release(_ context.Context, releases ...client.Release) ([]client.Result, error) {
-	return batch(s, "release", releases, func(r client.Release) client.Result {
+	return batch(s, "release", releases, func(r client.Release) string { return r.Lease }, func(r client.Release) client.Result {
 		s.note("release %s", r.Lease)
 		return s.result(r.Lease)
 	})
@@ -197,7 +223,7 @@ func (s *source) Extend(ctx context.Context, extends ...client.Extend) ([]client
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	return batch(s, "extend", extends, func(e client.Extend) client.Result {
+	return batch(s, "extend", extends, func(e client.Extend) string { return e.Lease }, func(e client.Extend) client.Result {
 		s.note("extend %s %d", e.Lease, e.LeaseMS)
 		r := s.result(e.Lease)
 		r.Cancel = s.cancel[e.Lease]

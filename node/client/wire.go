@@ -61,9 +61,10 @@ type ClaimRequest struct {
 
 // Claims answers a ClaimRequest; Jobs is empty when the wait ended without one.
 type Claims struct {
-	Jobs  []Claimed `json:"jobs"`
-	Acks  []Result  `json:"acks,omitempty"`
-	Fails []Result  `json:"fails,omitempty"`
+	Jobs     []Claimed `json:"jobs"`
+	Acks     []Result  `json:"acks,omitempty"`
+	Fails    []Result  `json:"fails,omitempty"`
+	Stopping bool      `json:"stopping,omitempty"` // the node stops: it hands out no job, and ended the wait
 }
 
 // Claimed is a job in the hands of a worker.
@@ -252,19 +253,63 @@ type QueueHealth struct {
 	Scheduled        int64   `json:"scheduled"`
 	Queued           int64   `json:"queued"`
 	Running          int64   `json:"running"`
+	Done             int64   `json:"done"`
 	Dead             int64   `json:"dead"`
 	OldestQueuedAtMS *int64  `json:"oldest_queued_at_ms"`
 	LastError        *string `json:"last_error"`
 	LastErrorAtMS    *int64  `json:"last_error_at_ms"`
 }
 
-// Replication says where the file stands. ReplicatedSeq and LagMS are null on
-// a node that does not replicate.
+// Replication says where the file stands: Seq is its last commit, all commits
+// up to ReplicatedSeq are in the replica, and LagMS is the age of the oldest
+// that is not. ReplicatedSeq is null as long as it is not known, and both are
+// null on a node that does not replicate.
 type Replication struct {
 	Epoch         int64  `json:"epoch"`
 	Seq           int64  `json:"seq"`
 	ReplicatedSeq *int64 `json:"replicated_seq"`
 	LagMS         *int64 `json:"lag_ms"`
+}
+
+// ReplicationStatus answers GET /v1/replication. A time is null when it has not
+// come yet.
+type ReplicationStatus struct {
+	URL              string   `json:"url"` // of the root, without secrets
+	Epoch            int64    `json:"epoch"`
+	Seq              int64    `json:"seq"`
+	ReplicatedSeq    *int64   `json:"replicated_seq"`
+	TXID             string   `json:"txid"` // of the last upload, as Litestream prints it
+	LagMS            int64    `json:"lag_ms"`
+	PendingSinceMS   *int64   `json:"pending_since_ms"` // since when a commit waits for its upload
+	LastSyncAtMS     *int64   `json:"last_sync_at_ms"`
+	LastError        *string  `json:"last_error"` // null: the last upload was good
+	LastErrorAtMS    *int64   `json:"last_error_at_ms"`
+	Offline          bool     `json:"offline"` // begun without the bucket, which was not reached yet
+	LastSnapshotAtMS *int64   `json:"last_snapshot_at_ms"`
+	WALBytes         int64    `json:"wal_bytes"`
+	DBBytes          int64    `json:"db_bytes"`
+	Requests         Requests `json:"requests"`
+}
+
+// Requests counts what was sent to the bucket since the node started, by the
+// kinds that providers have prices for.
+type Requests struct {
+	Put    int64 `json:"put"`
+	Get    int64 `json:"get"`
+	List   int64 `json:"list"`
+	Delete int64 `json:"delete"`
+}
+
+// RolePrimary is the role of the node that writes.
+const RolePrimary = "primary"
+
+// Node answers GET /v1/node: who answers here. It does so before it is ready.
+type Node struct {
+	Node    string `json:"node"` // its name
+	Role    string `json:"role"`
+	Session string `json:"session"` // of this run, as lock.json has it
+	Epoch   int64  `json:"epoch"`
+	URL     string `json:"url"` // under which others reach it
 }
 
 // Version answers GET /version.
@@ -277,8 +322,10 @@ type Version struct {
 }
 
 // Ready answers GET /readyz: 200 when every part is ready, else 503 with the
-// reasons.
+// reasons. Warnings say what is exposed although it is ready: what is not in
+// the replica yet would be lost with the machine.
 type Ready struct {
-	Ready   bool     `json:"ready"`
-	Reasons []string `json:"reasons,omitempty"`
+	Ready    bool     `json:"ready"`
+	Reasons  []string `json:"reasons,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
 }

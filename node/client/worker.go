@@ -7,17 +7,17 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
 const (
 	pollWait      = 20 * time.Second // of a claim that waits for a job
 	emptyPause    = 500 * time.Millisecond
-	maxAtOnce     = 1000    // jobs in a claim, items in a batch
-	maxBatchBytes = 8 << 20 // of the results in a batch
-	minLease      = time.Second
+	maxBatchBytes = 8 << 20         // of the results and errors in a batch
 	settleGrace   = 5 * time.Second // for the last acks, after the handlers
 )
 
@@ -38,24 +38,54 @@ type WorkerOptions struct {
 // Validate returns all that is wrong with o, or nil.
 func (o WorkerOptions) Validate() error {
 	var errs []error
-	if len(o.Queues) == 0 {
-		errs = append(errs, errors.New("no queue to work on"))
-	}
+	errs = append(errs, validQueues(o.Queues)...)
 	if len(o.Handlers) == 0 && o.Default == nil {
 		errs = append(errs, errors.New("no handler"))
 	}
 	for name, h := range o.Handlers {
+		if err := validName("type", name); err != nil {
+			errs = append(errs, err)
+		}
 		if h == nil {
 			errs = append(errs, fmt.Errorf("the handler for type %q is nil", name))
 		}
 	}
-	if o.Concurrency < 0 || o.Concurrency > maxAtOnce {
-		errs = append(errs, fmt.Errorf("concurrency %d is not between 1 and %d", o.Concurrency, maxAtOnce))
+	if o.Concurrency < 0 || o.Concurrency > MaxItems {
+		errs = append(errs, fmt.Errorf("concurrency %d is not between 1 and %d", o.Concurrency, MaxItems))
 	}
-	if o.Lease != 0 && o.Lease < minLease {
-		errs = append(errs, fmt.Errorf("a lease of %s is shorter than %s", o.Lease, minLease))
+	if o.Lease != 0 && (o.Lease < MinLease || o.Lease > MaxLease) {
+		errs = append(errs, fmt.Errorf("a lease of %s is not between %s and %s", o.Lease, MinLease, MaxLease))
 	}
 	return errors.Join(errs...)
+}
+
+func validQueues(names []string) []error {
+	if len(names) == 0 {
+		return []error{errors.New("no queue to work on")}
+	}
+	var errs []error
+	if len(names) > MaxQueues {
+		errs = append(errs, fmt.Errorf("%d queues are more than %d", len(names), MaxQueues))
+	}
+	for i, name := range names {
+		if err := validName("queue", name); err != nil {
+			errs = append(errs, err)
+		}
+		if slices.Contains(names[:i], name) {
+			errs = append(errs, fmt.Errorf("queue %q is named twice", name))
+		}
+	}
+	return errs
+}
+
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]*$`)
+
+// validName checks a name as a node does, which would refuse each claim.
+func validName(what, name string) error {
+	if len(name) > MaxName || !nameForm.MatchString(name) {
+		return fmt.Errorf("%s %.*q: use letters, digits and . _ : - and begin with a letter or digit, at most %d bytes", what, MaxName, name, MaxName)
+	}
+	return nil
 }
 
 // Worker claims jobs and runs their handlers.
@@ -63,6 +93,8 @@ type Worker struct {
 	source Source
 	opts   WorkerOptions
 	log    *slog.Logger
+	hurry  chan struct{} // closed by StopNow
+	once   sync.Once
 }
 
 // NewWorker returns a worker that takes its jobs from source. The error says
@@ -79,7 +111,7 @@ func NewWorker(source Source, opts WorkerOptions) (*Worker, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Worker{source: source, opts: opts, log: log.With("worker", opts.Name)}, nil
+	return &Worker{source: source, opts: opts, log: log.With("worker", opts.Name), hurry: make(chan struct{})}, nil
 }
 
 // Run works until ctx ends. Then it claims nothing more and gives back what it
@@ -87,14 +119,22 @@ func NewWorker(source Source, opts WorkerOptions) (*Worker, error) {
 // cancelled and their jobs given back. Run returns nil when every handler has
 // returned and was reported; a handler that ignores its context holds Run up.
 //
-// A source that does not answer is tried again until it does. One that refuses
+// A node that does not answer is tried again until it does. One that refuses
 // the worker's claims as wrong ends Run with its error.
+//
+// A line is logged for every run that ended: the job, its queue and type, the
+// attempt, how long it took, and its outcome.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := newShift(w, ctx).run(ctx); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	return nil
 }
+
+// StopNow stops Run without its grace: handlers are cancelled at once and their
+// jobs given back. It may be called at any time and more than once, and does
+// not wait.
+func (w *Worker) StopNow() { w.once.Do(func() { close(w.hurry) }) }
 
 // handler returns the one for a job's type.
 func (w *Worker) handler(kind string) Handler {

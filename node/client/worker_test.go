@@ -17,10 +17,11 @@ import (
 
 // shift is a worker that runs in a test.
 type shift struct {
-	t    *testing.T
-	stop context.CancelFunc
-	done chan error
-	logs *logBuffer
+	t      *testing.T
+	stop   context.CancelFunc
+	done   chan error
+	logs   *logBuffer
+	worker *client.Worker
 }
 
 type logBuffer struct {
@@ -52,6 +53,7 @@ func startWorker(t *testing.T, s client.Source, opts client.WorkerOptions) *shif
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.worker = worker
 	go func() { w.done <- worker.Run(ctx) }() // owned: end waits for it
 	return w
 }
@@ -250,7 +252,7 @@ func TestWorkerSurvivesASourceThatIsDown(t *testing.T) {
 			s.add(job("1", ""))
 			time.Sleep(6 * time.Second)
 			equal(t, "acks", texts(s.said("ack")), []string{"ack L1 "})
-			if got := strings.Count(w.logs.String(), "the source does not answer"); got != 1 {
+			if got := strings.Count(w.logs.String(), "the node does not answer"); got != 1 {
 				t.Errorf("the outage was logged %d times, want once", got)
 			}
 			w.end()
