@@ -21,10 +21,10 @@ const (
 // jitter is added to the delay, so that jobs that failed together do not come
 // back together; a job never comes back before its delay.
 type Backoff struct {
-	Kind   BackoffKind     `json:"kind"`
-	Base   time.Duration   `json:"base,omitempty"`
-	Max    time.Duration   `json:"max,omitempty"` // 0: one hour
-	Delays []time.Duration `json:"delays,omitempty"`
+	Kind   BackoffKind
+	Base   time.Duration // whole milliseconds, as all durations here
+	Max    time.Duration // 0: one hour
+	Delays []time.Duration
 }
 
 // DefaultBackoff is that of a queue without settings: 15 s, doubled with each
@@ -45,8 +45,8 @@ func (b Backoff) Validate() error {
 	}
 	switch b.Kind {
 	case BackoffExponential, BackoffQuadratic, BackoffFixed:
-		if b.Base <= 0 || b.Base > MaxTimeout {
-			return bad("%s needs a base above 0 and up to 7 days", b.Kind)
+		if b.Base < time.Millisecond || b.Base > MaxTimeout {
+			return bad("%s needs a base of 1 ms to 7 days", b.Kind)
 		}
 		if len(b.Delays) > 0 {
 			return bad("delays go with the kind list")

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,23 +20,20 @@ func (q *Queue) Claim(ctx context.Context, req ClaimRequest) (Claims, Seq, error
 	if err := req.validate(); err != nil {
 		return Claims{}, Seq{}, err
 	}
-	out := Claims{}
-	o := &op{finish: make([]finish, 0, len(req.Acks)+len(req.Fails))}
-	out.Acks = q.ackItems(o, req.Acks)
-	out.Fails = q.failItems(o, req.Fails)
 	c := &claim{
-		queues: req.Queues, max: max(req.Max, 1), lease: req.Lease, worker: req.Worker,
-		turn: q.turns.next(req.Queues), answered: make(chan struct{}),
+		queues: q.turns.order(req.Queues), max: max(req.Max, 1), lease: req.Lease, worker: req.Worker, answered: make(chan struct{}),
 	}
-	o.claim = c
+	o := &op{finish: make([]finish, 0, len(req.Acks)+len(req.Fails)), claim: c}
+	q.addAcks(o, req.Acks)
+	q.addFails(o, req.Fails)
 	if q.drained() {
 		c.leave(claimLeft)
 	}
 	if err := q.do(ctx, o); err != nil {
 		return Claims{}, Seq{}, err
 	}
-	o.results()
-	seq := Seq{q.w.epoch, o.seq}
+	results, seq := o.results(), q.seq(o)
+	out := Claims{Acks: results[:len(req.Acks)], Fails: results[len(req.Acks):]}
 	if err := q.await(ctx, c, req.Wait); err != nil {
 		return Claims{}, seq, err
 	}
@@ -116,21 +114,22 @@ type turns struct {
 	count map[string]int
 }
 
-// next returns which queue of the list the next claim tries first; mostly 0.
-func (t *turns) next(queues []string) int {
+// order returns the order in which a claim tries its queues: mostly the one
+// given, in one of twenty claims with another queue first.
+func (t *turns) order(queues []string) []string {
 	if len(queues) == 1 {
-		return 0
+		return queues
 	}
 	key := strings.Join(queues, "\x00")
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.count == nil || len(t.count) > namesKept {
 		t.count = map[string]int{}
 	}
-	n := t.count[key]
-	t.count[key] = n + 1
-	if turn := n % max(everyTurn, len(queues)); turn < len(queues) {
-		return turn
+	turn := t.count[key] % max(everyTurn, len(queues))
+	t.count[key]++
+	t.mu.Unlock()
+	if turn == 0 || turn >= len(queues) {
+		return queues
 	}
-	return 0
+	return slices.Concat(queues[turn:turn+1], queues[:turn], queues[turn+1:])
 }

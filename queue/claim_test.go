@@ -233,7 +233,7 @@ func TestConcurrency(t *testing.T) {
 				for i, j := range out.Jobs {
 					switch (n + i) % 7 {
 					case 0:
-						fail(t, q, queue.Fail{Lease: j.Lease, Error: "x", RetryIn: time.Millisecond})
+						fail(t, q, queue.Fail{Lease: j.Lease, Error: "x", RetryIn: new(time.Millisecond)})
 					case 1:
 						if _, _, err := q.Release(ctx, []string{j.Lease}); err != nil {
 							t.Error(err)

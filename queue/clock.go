@@ -2,30 +2,44 @@ package queue
 
 import "time"
 
-// clock gives the two times of a round, in Unix milliseconds. Wall follows the
-// machine's clock and decides when a job is due; lease is wall time at the
-// start plus what the monotonic clock has counted since, so a step of the
-// machine's clock neither ends leases nor keeps them alive.
+// clock gives the times of a round. Wall follows the machine's clock and
+// decides when a job is due. Lease decides when a lease ends: it is wall time
+// carried on by the monotonic clock, so that a step of the machine's clock
+// neither ends leases nor keeps them alive. When the two part by more than
+// maxDrift the writer moves the leases in the file by the difference, and the
+// lease clock follows: what the file says of leases is never far from the
+// wall, where the next process will begin.
 type clock struct {
-	now  func() time.Time
-	base time.Time
+	wall  func() time.Time
+	mono  func() time.Duration // since the start
+	shift int64                // ms; lease = shift + mono. Only the writer reads and moves it
 }
 
-func newClock(now func() time.Time) clock {
-	if now == nil {
-		now = time.Now
+const maxDrift = 60_000 // ms
+
+func newClock(opts *Options) clock {
+	c := clock{wall: opts.Now, mono: opts.mono}
+	if c.wall == nil {
+		c.wall = time.Now
 	}
-	return clock{now: now, base: now()}
+	if c.mono == nil {
+		start := c.wall()
+		c.mono = func() time.Duration { return c.wall().Sub(start) } // monotonic where wall's readings are
+	}
+	c.shift = c.wall().UnixMilli() - c.mono().Milliseconds()
+	return c
 }
 
+// instant is the time of a round, in milliseconds.
 type instant struct {
-	wall  int64
-	lease int64
+	wall  int64 // Unix
+	lease int64 // Unix
+	mono  int64 // since the start
 }
 
-func (c clock) read() instant {
-	t := c.now()
-	return instant{wall: t.UnixMilli(), lease: c.base.UnixMilli() + t.Sub(c.base).Milliseconds()}
+func (c *clock) read() instant {
+	mono := c.mono().Milliseconds()
+	return instant{wall: c.wall().UnixMilli(), lease: c.shift + mono, mono: mono}
 }
 
 // none stands for "no time" in columns that keep their width: 2^40, a moment

@@ -9,10 +9,9 @@ import (
 )
 
 const (
-	fetchAtOnce  = 256     // rows of a queue that are read ahead
-	claimBytes   = 8 << 20 // payload bytes after which a claim gets no further job
-	roundBytes   = 64 << 20
-	fewestShared = 4 // a worker that took so many is updated by one statement
+	fetchAtOnce = 256      // rows of a queue that are read ahead
+	claimBytes  = 8 << 20  // payload bytes after which a claim gets no further job
+	roundBytes  = 64 << 20 // likewise for a round
 )
 
 // ready are the claimable jobs of a queue that the round has read and not yet
@@ -98,15 +97,8 @@ func (d *deal) serve(c *claim) error {
 		return nil
 	}
 	var worker int64
-	for i := range c.queues {
-		at := i
-		switch { // the queue whose turn it is comes first, the others keep their order
-		case i == 0:
-			at = c.turn
-		case i <= c.turn:
-			at = i - 1
-		}
-		q := d.r.w.names.queues[c.queues[at]]
+	for _, name := range c.queues {
+		q := d.r.w.names.queues[name]
 		if q == nil || q.settings.Paused {
 			continue
 		}
@@ -155,7 +147,11 @@ func (d *deal) next(q *queueState) (*candidate, error) {
 		if !row.expires.Valid || row.expires.Int64 > d.r.now.wall {
 			return row, nil
 		}
-		if err := d.r.expire(row.job.ID); err != nil {
+		h, err := d.r.held(row.job.ID)
+		if err == nil {
+			err = d.r.expire(h)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -204,18 +200,12 @@ func (d *deal) give(c *claim, q *queueState, row *candidate, worker int64) error
 			return fmt.Errorf("payload of job %d: %w", j.ID, err)
 		}
 	}
-	p, err := policyOf(row.spec, &q.settings)
-	if err != nil {
-		return fmt.Errorf("spec of job %d: %w", j.ID, err)
-	}
-	lease := c.lease
-	if lease == 0 {
-		lease = q.settings.lease()
-	}
-	until := r.now.lease + min(lease, p.timeout()).Milliseconds()
+	p := policyOf(row.spec, &q.settings)
+	lease := cmp.Or(c.lease, q.settings.lease())
+	until := r.now.lease + min(lease, p.Timeout).Milliseconds()
 	j.Run++
 	j.Attempt, j.MaxAttempts = row.fails+row.crashes+1, p.MaxAttempts
-	j.Timeout, j.Tags, j.LeaseUntil = p.timeout(), p.Tags, time.UnixMilli(until)
+	j.Timeout, j.Tags, j.LeaseUntil = p.Timeout, p.Tags, time.UnixMilli(until)
 	c.jobs = append(c.jobs, j)
 	c.bytes += len(j.Payload)
 	d.bytes += len(j.Payload)

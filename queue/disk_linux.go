@@ -18,12 +18,11 @@ var networkDisks = map[int64]string{
 	0x01161970:             "GFS2",
 }
 
-// statDisk returns the bytes that we may still write to the disk of dir, its
-// size, and the kind of network file system that it is, if any.
-func statDisk(dir string) (free, total int64, network string, err error) {
+// statDisk returns what we may still write to the disk of dir, and its size.
+func statDisk(dir string) (space, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
-		return 0, 0, "", err
+		return space{}, err
 	}
-	return int64(s.Bavail) * s.Bsize, int64(s.Blocks) * s.Bsize, networkDisks[int64(uint32(s.Type))], nil
+	return space{free: int64(s.Bavail) * s.Bsize, total: int64(s.Blocks) * s.Bsize, network: networkDisks[int64(uint32(s.Type))]}, nil
 }

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 )
 
 func TestDiskWatermark(t *testing.T) {
-	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "q.db")
 	var free atomic.Int64
 	free.Store(1 << 30)
@@ -21,7 +19,7 @@ func TestDiskWatermark(t *testing.T) {
 	}
 	defer q.Close()
 	setStat := &op{admin: func(r *round) error {
-		r.w.disk.stat = func(string) (int64, int64, string, error) { return free.Load(), 1 << 40, "", nil }
+		r.w.disk.stat = func(string) (space, error) { return space{free: free.Load(), total: 1 << 40}, nil }
 		r.w.disk.lookedAt = 0
 		return nil
 	}}
@@ -62,7 +60,6 @@ func waitFor(t *testing.T, ok func() bool) {
 }
 
 func TestReserve(t *testing.T) {
-	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "q.db")
 	q, err := Open(ctx, path, Options{})
 	if err != nil {
@@ -77,21 +74,37 @@ func TestReserve(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run(func(w *writer) { w.disk.release() })
-	if _, err := os.Stat(path + "-reserve"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the reserve was not given up: %v", err)
+	size := func() int64 {
+		info, err := os.Stat(path + "-reserve")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	whole := size()
+	run(func(w *writer) {
+		for want := whole / 2; w.disk.spend(); want /= 2 {
+			if want < minReserve {
+				want = 0
+			}
+			if got := size(); got != want {
+				t.Errorf("the reserve has %d bytes, want %d: it is given up by halves", got, want)
+			}
+		}
+	})
+	if got := size(); got != 0 {
+		t.Errorf("the reserve was not given up: %d bytes", got)
 	}
 	if _, _, err := q.Enqueue(ctx, Spec{Queue: "mail"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(path + "-reserve"); err != nil {
-		t.Errorf("the reserve is not back when the disk has room: %v", err)
+	if got := size(); got != whole {
+		t.Errorf("the reserve has %d of %d bytes when the disk has room again", got, whole)
 	}
 }
 
 // TestPoison: an operation that cannot succeed fails alone, not its round.
 func TestPoison(t *testing.T) {
-	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "q.db")
 	q, err := Open(ctx, path, Options{DiskWatermark: -1})
 	if err != nil {
@@ -100,7 +113,7 @@ func TestPoison(t *testing.T) {
 	defer q.Close()
 	hold := make(chan struct{})
 	first := &op{done: make(chan struct{}), admin: func(*round) error { <-hold; return nil }}
-	good := &op{done: make(chan struct{}), enqueue: mustRows(t, Spec{Queue: "mail", IdempotencyKey: "a"})}
+	good := &op{done: make(chan struct{}), rows: mustRows(t, Spec{Queue: "mail", IdempotencyKey: "a"})}
 	poison := &op{done: make(chan struct{}), admin: func(r *round) error {
 		if err := r.begin(); err != nil {
 			return err
@@ -108,7 +121,7 @@ func TestPoison(t *testing.T) {
 		_, err := r.w.conn.ExecContext(ctx, "insert into nothing values (1)")
 		return err
 	}}
-	more := &op{done: make(chan struct{}), enqueue: mustRows(t, Spec{Queue: "fresh", Type: "fresh"})}
+	more := &op{done: make(chan struct{}), rows: mustRows(t, Spec{Queue: "fresh", Type: "fresh"})}
 	for _, o := range []*op{first, good, poison, more} { // the last three share a round
 		if err := q.send(o); err != nil {
 			t.Fatal(err)
@@ -129,7 +142,7 @@ func TestPoison(t *testing.T) {
 
 func mustRows(t *testing.T, s Spec) []*row {
 	t.Helper()
-	r, err := newRow(&s)
+	r, err := newRow(&s, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

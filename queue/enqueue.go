@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -32,43 +33,56 @@ type row struct {
 
 // Enqueue adds jobs, all or none, in one commit.
 //
-// Errors: *SpecError, *TooLargeError, ErrIdempotencyConflict, ErrDiskFull,
+// Errors: *SpecError, whose field is "jobs[0].priority" also for a single
+// spec, *TooLargeError, ErrIdempotencyConflict, ErrQueueFull, ErrDiskFull,
 // ErrUnknownOutcome, ErrClosed, ctx.Err() (then the outcome is unknown too).
-// The field of a SpecError is "priority" for a single spec and
-// "jobs[3].priority" in a batch.
 func (q *Queue) Enqueue(ctx context.Context, specs ...Spec) ([]Enqueued, Seq, error) {
-	if err := validBatch("jobs", len(specs)); err != nil {
+	o, err := newEnqueue(specs, q.w.clock.wall())
+	if err != nil {
 		return nil, Seq{}, err
 	}
 	if len(specs) == 0 {
 		return nil, q.Seq(), nil
 	}
-	o := &op{enqueue: make([]*row, len(specs))}
-	for i := range specs {
-		r, err := newRow(&specs[i])
-		if err != nil {
-			return nil, Seq{}, inBatch(err, "jobs", i, len(specs))
-		}
-		o.enqueue[i] = r
-	}
 	if err := q.do(ctx, o); err != nil {
 		return nil, Seq{}, err
 	}
-	out := make([]Enqueued, len(specs))
-	for i, r := range o.enqueue {
+	return o.enqueued(), q.seq(o), nil
+}
+
+// newEnqueue checks specs and puts them into the form of the file.
+func newEnqueue(specs []Spec, now time.Time) (*op, error) {
+	if err := validBatch("jobs", len(specs)); err != nil {
+		return nil, err
+	}
+	o := &op{rows: make([]*row, len(specs))}
+	for i := range specs {
+		r, err := newRow(&specs[i], now)
+		if err != nil {
+			return nil, inBatch(err, "jobs", i)
+		}
+		o.rows[i] = r
+	}
+	return o, nil
+}
+
+// enqueued is the answer of an operation that is done.
+func (o *op) enqueued() []Enqueued {
+	out := make([]Enqueued, len(o.rows))
+	for i, r := range o.rows {
 		out[i] = r.out
 	}
-	return out, Seq{q.w.epoch, o.seq}, nil
+	return out
 }
 
 // newRow checks a spec and puts it into the form of the file.
-func newRow(s *Spec) (*row, error) {
-	if err := s.validate(); err != nil {
+func newRow(s *Spec, now time.Time) (*row, error) {
+	if err := s.validate(now); err != nil {
 		return nil, err
 	}
-	r := &row{queue: s.Queue, typ: s.Type, priority: s.Priority, runAt: toMS(s.RunAt), delay: s.Delay.Milliseconds(), payload: "null"}
-	if r.typ == "" {
-		r.typ = "default"
+	r := &row{
+		queue: s.Queue, typ: cmp.Or(s.Type, DefaultType), priority: s.Priority,
+		runAt: toMS(s.RunAt), delay: s.Delay.Milliseconds(), payload: "null",
 	}
 	if len(s.Payload) > 0 {
 		r.payload = string(s.Payload)
@@ -76,9 +90,9 @@ func newRow(s *Spec) (*row, error) {
 	if !s.ExpiresAt.IsZero() {
 		r.expires = s.ExpiresAt.UnixMilli()
 	}
-	p := policy{MaxAttempts: s.MaxAttempts, TimeoutMS: s.Timeout.Milliseconds(), Backoff: s.Backoff, Tags: s.Tags}
-	if !p.empty() {
-		text, err := json.Marshal(&p)
+	own := spec{MaxAttempts: s.MaxAttempts, TimeoutMS: s.Timeout.Milliseconds(), Backoff: storedBackoff(s.Backoff), Tags: s.Tags}
+	if !own.empty() {
+		text, err := json.Marshal(&own)
 		if err != nil {
 			return nil, err
 		}
@@ -111,24 +125,20 @@ func (r *row) hashBody(s *Spec) error {
 	return nil
 }
 
-// enqueue inserts the batch's jobs. What has no key, or is alone in its
-// request, goes in together; an array with keys is all or nothing and goes in
-// by itself.
+// enqueue inserts the batch's jobs. Most go in together; what may be found
+// wrong when half of it is done goes in by itself.
 func (r *round) enqueue() error {
-	var together []*op
-	var arrays []*op
+	var together, alone []*op
 	full := false
 	for _, o := range r.batch {
-		if len(o.enqueue) == 0 {
+		if len(o.rows) == 0 {
 			continue
 		}
 		o.err = nil
 		if full = full || r.w.disk.full(r.now.wall); full {
 			o.err = ErrDiskFull
-			continue
-		}
-		if len(o.enqueue) > 1 && o.keyed() {
-			arrays = append(arrays, o)
+		} else if r.fragile(o) {
+			alone = append(alone, o)
 		} else {
 			together = append(together, o)
 		}
@@ -136,52 +146,42 @@ func (r *round) enqueue() error {
 	if err := r.insert(together); err != nil {
 		return err
 	}
-	for _, o := range arrays {
-		if err := r.insertArray(o); err != nil {
+	for _, o := range alone {
+		if err := r.insertAlone(o); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (o *op) keyed() bool {
-	for _, j := range o.enqueue {
-		if j.key != nil {
-			return true
-		}
+// fragile reports whether an operation may be refused after its first change:
+// one that takes several steps and may meet a conflict of keys or a full
+// queue.
+func (r *round) fragile(o *op) bool {
+	keyed, limited := false, false
+	for _, j := range o.rows {
+		keyed = keyed || j.key != nil
+		q := r.w.names.queues[j.queue]
+		limited = limited || q != nil && q.settings.MaxDepth > 0
 	}
-	return false
+	several := len(o.rows) > 1
+	return keyed && (several || limited) || several && limited
 }
 
-// insertArray undoes what it did when one of the array's keys is in conflict.
-func (r *round) insertArray(o *op) error {
-	if err := r.name(o.enqueue); err != nil { // outside of the savepoint: names stay
-		return err
-	}
-	if err := r.begin(); err != nil {
-		return err
-	}
-	if _, err := r.w.st.savepoint.Exec(); err != nil {
-		return err
-	}
-	if err := r.insert([]*op{o}); err != nil {
-		return err
-	}
-	if o.err != nil {
-		if _, err := r.w.st.rollbackTo.Exec(); err != nil {
-			return err
-		}
-	}
-	_, err := r.w.st.releaseTo.Exec()
-	return err
+// insertAlone inserts the jobs of one operation, or leaves no trace of it.
+func (r *round) insertAlone(o *op) error {
+	return r.attempt(func() (bool, error) {
+		err := r.insert([]*op{o})
+		return o.err == nil, err
+	})
 }
 
 // insert settles the keys of ops by the constraint on them, then inserts the
-// jobs that are new. An operation with a conflict gets its error and no job.
+// jobs that are new. An operation that is refused gets its error and no job.
 func (r *round) insert(ops []*op) error {
 	var rows []*row
 	for _, o := range ops {
-		rows = append(rows, o.enqueue...)
+		rows = append(rows, o.rows...)
 	}
 	if len(rows) == 0 {
 		return nil
@@ -200,25 +200,47 @@ func (r *round) insert(ops []*op) error {
 		return err
 	}
 	var fresh []*row
+	coming := map[*queueState]int64{} // to queues with a limit
 	for _, o := range ops {
-		for _, j := range o.enqueue {
-			if j.owner == 0 {
-				o.err = ErrIdempotencyConflict
-			}
-		}
-		if o.err != nil {
+		mine, err := r.fresh(o, coming)
+		if err != nil {
+			o.err = err
 			continue
 		}
-		for _, j := range o.enqueue {
-			if j.owner == j.id {
-				fresh = append(fresh, j)
-			}
-		}
+		fresh = append(fresh, mine...)
 	}
 	if err := r.insertJobs(fresh); err != nil {
 		return err
 	}
 	return r.duplicates(ops)
+}
+
+// fresh returns the rows of an operation that are new jobs, or why it is
+// refused.
+func (r *round) fresh(o *op, coming map[*queueState]int64) (mine []*row, refused error) {
+	for _, j := range o.rows {
+		switch j.owner {
+		case 0:
+			return nil, ErrIdempotencyConflict
+		case j.id:
+			mine = append(mine, j)
+		}
+	}
+	for i, j := range mine {
+		q := r.w.names.byID[j.queueID]
+		if q.settings.MaxDepth == 0 {
+			continue
+		}
+		coming[q]++
+		if r.count(q, StateBlocked)+r.count(q, StateScheduled)+r.count(q, StateQueued)+coming[q] <= q.settings.MaxDepth {
+			continue
+		}
+		for _, j := range mine[:i+1] { // none of them will come
+			coming[r.w.names.byID[j.queueID]]--
+		}
+		return nil, ErrQueueFull
+	}
+	return mine, nil
 }
 
 // name gives rows the numbers of their queues and types.
@@ -279,7 +301,7 @@ func (r *round) duplicates(ops []*op) error {
 		if o.err != nil {
 			continue
 		}
-		for _, j := range o.enqueue {
+		for _, j := range o.rows {
 			if j.owner == j.id {
 				continue
 			}

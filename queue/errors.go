@@ -9,6 +9,8 @@ import (
 var (
 	// ErrNotFound is returned when no job has the id.
 	ErrNotFound = errors.New("no such job")
+	// ErrNoQueue is returned when no queue has the name.
+	ErrNoQueue = errors.New("no such queue: it comes into being with its first job")
 	// ErrLeaseLost is returned when a lease token does not name the job's
 	// present run: the lease ended, the job was finished, or the token is not
 	// one of ours. The call left no trace.
@@ -19,6 +21,12 @@ var (
 	// ErrWrongState is returned when a job is not in a state that the call
 	// allows, as for the retry of a job that is not dead.
 	ErrWrongState = errors.New("the job's state does not allow it")
+	// ErrQueueFull is returned by Enqueue when the jobs would take a queue over
+	// its depth limit.
+	ErrQueueFull = errors.New("the queue has as many waiting jobs as its settings allow")
+	// ErrTxTimeout is returned by Tx, and inside it, when its function took
+	// longer than MaxTx. Nothing of it took effect.
+	ErrTxTimeout = errors.New("the transaction took too long and was rolled back")
 	// ErrDiskFull is returned by Enqueue while the disk has less free space
 	// than the watermark. Claims and acks go on.
 	ErrDiskFull = errors.New("the disk is almost full: new jobs are refused until space is free; claims and acks go on")

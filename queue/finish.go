@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -15,32 +16,24 @@ const (
 	finishAck finishKind = iota
 	finishFail
 	finishRelease
+	finishSnooze
 	finishExtend
 )
 
-// finish is one ack, fail, release or extend on its way through the writer.
+// finish is one ack, fail, release, snooze or extend on its way through the
+// writer.
 type finish struct {
 	kind  finishKind
 	lease lease
 	valid bool // the token is one of ours
 
-	data    []byte // result or progress
-	message string
-	retryIn time.Duration // negative: by the job's back-off
-	fatal   bool
-	extend  time.Duration // 0: the queue's setting
+	data   []byte // result or progress
+	why    reason
+	delay  *time.Duration // of a fail (nil: by the job's back-off) or a snooze
+	fatal  bool
+	extend time.Duration // 0: the queue's setting
 
-	res *Result
-	out Result // becomes *res when the caller takes the answer
-}
-
-func (f *finish) lost() { f.out = Result{ID: f.lease.id, Err: ErrLeaseLost} }
-
-// results hands the outcome of each item to the caller's slices.
-func (o *op) results() {
-	for i := range o.finish {
-		*o.finish[i].res = o.finish[i].out
-	}
+	out Result // set when the operation is done
 }
 
 // Ack finishes runs. A lost lease fails its own item alone, with ErrLeaseLost.
@@ -51,7 +44,8 @@ func (q *Queue) Ack(ctx context.Context, acks []Ack) ([]Result, Seq, error) {
 		return nil, Seq{}, err
 	}
 	o := &op{}
-	return q.finishAll(ctx, o, q.ackItems(o, acks))
+	q.addAcks(o, acks)
+	return q.finishAll(ctx, o)
 }
 
 // Fail reports runs that ended badly: the job is scheduled for another attempt
@@ -62,20 +56,36 @@ func (q *Queue) Fail(ctx context.Context, fails []Fail) ([]Result, Seq, error) {
 		return nil, Seq{}, err
 	}
 	o := &op{}
-	return q.finishAll(ctx, o, q.failItems(o, fails))
+	q.addFails(o, fails)
+	return q.finishAll(ctx, o)
 }
 
 // Release gives jobs back without costing them an attempt; they are claimable
-// at once. A lost lease fails its own item alone. Errors are those of Ack.
+// at once. It counts as an interruption. A lost lease fails its own item
+// alone. Errors are those of Ack.
 func (q *Queue) Release(ctx context.Context, leases []string) ([]Result, Seq, error) {
 	if err := validBatch("releases", len(leases)); err != nil {
 		return nil, Seq{}, err
 	}
-	o, res := &op{}, make([]Result, len(leases))
-	for i, token := range leases {
-		q.item(o, token, finish{kind: finishRelease, res: &res[i]})
+	o := &op{}
+	for _, token := range leases {
+		q.add(o, token, finish{kind: finishRelease})
 	}
-	return q.finishAll(ctx, o, res)
+	return q.finishAll(ctx, o)
+}
+
+// Snooze puts jobs off: each comes back after its delay, and its run costs no
+// attempt and leaves no mark but the job's number of runs. A lost lease fails
+// its own item alone. Errors are those of Ack.
+func (q *Queue) Snooze(ctx context.Context, snoozes []Snooze) ([]Result, Seq, error) {
+	if err := validSnoozes("snoozes", snoozes); err != nil {
+		return nil, Seq{}, err
+	}
+	o := &op{}
+	for _, s := range snoozes {
+		q.add(o, s.Lease, finish{kind: finishSnooze, delay: &s.Delay})
+	}
+	return q.finishAll(ctx, o)
 }
 
 // Extend prolongs leases to now + For, at most to the end of the run's
@@ -85,55 +95,64 @@ func (q *Queue) Extend(ctx context.Context, extends []Extend) ([]Result, Seq, er
 	if err := validExtends("extends", extends); err != nil {
 		return nil, Seq{}, err
 	}
-	o, res := &op{}, make([]Result, len(extends))
-	for i, e := range extends {
-		q.item(o, e.Lease, finish{kind: finishExtend, extend: e.For, data: e.Progress, res: &res[i]})
+	o := &op{}
+	for _, e := range extends {
+		q.add(o, e.Lease, finish{kind: finishExtend, extend: e.For, data: e.Progress})
 	}
-	return q.finishAll(ctx, o, res)
+	return q.finishAll(ctx, o)
 }
 
-func (q *Queue) ackItems(o *op, acks []Ack) []Result {
-	res := make([]Result, len(acks))
-	for i, a := range acks {
-		q.item(o, a.Lease, finish{kind: finishAck, data: a.Result, res: &res[i]})
+func (q *Queue) addAcks(o *op, acks []Ack) {
+	for _, a := range acks {
+		q.add(o, a.Lease, finish{kind: finishAck, data: a.Result})
 	}
-	return res
 }
 
-func (q *Queue) failItems(o *op, fails []Fail) []Result {
-	res := make([]Result, len(fails))
-	for i, f := range fails {
-		q.item(o, f.Lease, finish{kind: finishFail, message: f.Error, retryIn: f.RetryIn, fatal: f.Fatal, res: &res[i]})
+func (q *Queue) addFails(o *op, fails []Fail) {
+	for _, f := range fails {
+		q.add(o, f.Lease, finish{kind: finishFail, why: because(cmp.Or(f.Error, "the worker gave no reason")), delay: f.RetryIn, fatal: f.Fatal})
 	}
-	return res
 }
 
-func (q *Queue) item(o *op, token string, f finish) {
+func (q *Queue) add(o *op, token string, f finish) {
 	f.lease, f.valid = q.signer.parse(token)
 	o.finish = append(o.finish, f)
 }
 
-func (q *Queue) finishAll(ctx context.Context, o *op, res []Result) ([]Result, Seq, error) {
-	if len(res) == 0 {
-		return res, q.Seq(), nil
+func (q *Queue) finishAll(ctx context.Context, o *op) ([]Result, Seq, error) {
+	if len(o.finish) == 0 {
+		return nil, q.Seq(), nil
 	}
 	if err := q.do(ctx, o); err != nil {
 		return nil, Seq{}, err
 	}
-	o.results()
-	return res, Seq{q.w.epoch, o.seq}, nil
+	return o.results(), q.seq(o), nil
 }
 
-// finish executes the batch's acks, fails, releases and extends. Acks, by far
-// the most, share statements.
+// results are what became of the items of an operation that is done.
+func (o *op) results() []Result {
+	out := make([]Result, len(o.finish))
+	for i := range o.finish {
+		out[i] = o.finish[i].out
+	}
+	return out
+}
+
+// finish executes the batch's acks, fails, releases, snoozes and extends.
+// Acks, by far the most, share statements.
 func (r *round) finish() error {
 	acks := map[int64][]*finish{} // by run: nearly always the first
+	var others []*finish
 	for _, o := range r.batch {
 		for i := range o.finish {
 			f := &o.finish[i]
-			f.lost()
-			if f.valid && f.kind == finishAck {
+			f.out = Result{ID: f.lease.id, Err: ErrLeaseLost} // unless it turns out otherwise
+			switch {
+			case !f.valid:
+			case f.kind == finishAck:
 				acks[f.lease.run] = append(acks[f.lease.run], f)
+			default:
+				others = append(others, f)
 			}
 		}
 	}
@@ -142,15 +161,9 @@ func (r *round) finish() error {
 			return err
 		}
 	}
-	for _, o := range r.batch {
-		for i := range o.finish {
-			f := &o.finish[i]
-			if !f.valid || f.kind == finishAck {
-				continue
-			}
-			if err := r.finishOne(f); err != nil {
-				return err
-			}
+	for _, f := range others {
+		if err := r.finishOne(f); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -162,7 +175,7 @@ func (r *round) ack(run int64, items []*finish) error {
 	if err := r.begin(); err != nil {
 		return err
 	}
-	slices.SortStableFunc(items, func(a, b *finish) int { return int(min(max(a.lease.id-b.lease.id, -1), 1)) })
+	slices.SortStableFunc(items, func(a, b *finish) int { return cmp.Compare(a.lease.id, b.lease.id) })
 	byID := make(map[int64]*finish, len(items))
 	args := make([]any, 0, len(items))
 	for _, f := range items {
@@ -187,6 +200,7 @@ func (r *round) ack(run int64, items []*finish) error {
 		}
 		r.move(q, StateRunning, StateDone, 1)
 		r.of(q).out++
+		r.ended(id)
 		return nil
 	})
 	if err != nil || len(results) == 0 {
@@ -209,6 +223,8 @@ func (r *round) finishOne(f *finish) error {
 		err = r.fail(h, f)
 	case finishRelease:
 		err = r.interrupt(h, "released by its worker")
+	case finishSnooze:
+		err = r.snooze(h, *f.delay)
 	default:
 		return r.extend(h, f)
 	}
@@ -222,30 +238,24 @@ func (r *round) finishOne(f *finish) error {
 // extend prolongs a lease. At the end of the timeout the lease is as good as
 // lost, and the reaper ends the run.
 func (r *round) extend(h *heldJob, f *finish) error {
-	p, err := policyOf(h.spec, &h.queue.settings)
-	if err != nil {
-		return err
-	}
-	end := h.startedAt + p.TimeoutMS
+	end := h.timeoutAt()
 	if end <= r.now.lease {
 		return nil
 	}
-	d := f.extend
-	if d == 0 {
-		d = h.queue.settings.lease()
-	}
-	until := min(r.now.lease+d.Milliseconds(), end)
+	until := min(r.now.lease+cmp.Or(f.extend, h.queue.settings.lease()).Milliseconds(), end)
 	res, err := r.w.st.extend.Exec(until, h.id, h.run)
 	if err != nil {
 		return err
 	}
-	if n, err := res.RowsAffected(); err != nil || n != 1 {
-		return fmt.Errorf("extend changed %d rows: %w", n, err)
+	n, err := res.RowsAffected()
+	if err == nil && n != 1 {
+		err = fmt.Errorf("extend of job %d changed %d rows", h.id, n)
 	}
-	if len(f.data) > 0 {
-		if _, err := r.w.st.setProgress.Exec(h.id, string(f.data)); err != nil {
-			return err
-		}
+	if err == nil && len(f.data) > 0 {
+		_, err = r.w.st.setProgress.Exec(h.id, string(f.data))
+	}
+	if err != nil {
+		return err
 	}
 	r.dirty = true
 	r.next.lease = min(r.next.lease, until)

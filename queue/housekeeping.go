@@ -7,33 +7,42 @@ import (
 )
 
 // agenda is when the writer has to do something by itself: nothing is polled,
-// and nothing is written while there is nothing to do. Times are Unix
-// milliseconds; never is the end of time.
+// and nothing is written while there is nothing to do. Times are milliseconds
+// of the clock that is named; never is the end of time.
 type agenda struct {
-	scheduled int64 // wall clock: the next job falls due
-	expiry    int64 // wall clock: the next job expires unclaimed
-	lease     int64 // lease clock: the next lease ends, or ended but for an extend or ack
-	retention int64 // wall clock: look for old jobs
+	scheduled int64 // wall: the next job falls due
+	expiry    int64 // wall: the next job expires unclaimed
+	lease     int64 // lease: the next lease ends, or ended but for an extend or ack
+	retention int64 // mono: look for old jobs
+	paused    int64 // mono: until then nothing is deleted or buried for its age, as the wall clock is in doubt
+	retained  int   // how many queues the present look for old jobs is through with
 	again     bool  // there is more to do at once
 }
 
 const (
 	never        = math.MaxInt64
-	stepRows     = 500              // of one housekeeping step, a few milliseconds
-	reapEvery    = 200              // ms between two looks at the leases
-	retainEvery  = 60_000           // ms between two looks for old jobs
-	retryAfter   = 1_000            // ms after a step that failed
-	longestSleep = time.Minute      // notices a stepped wall clock
-	bootGrace    = 30 * time.Second // for leases that ended while the node was down
+	stepRows     = 500                   // of one housekeeping step, at most
+	stepTime     = 10 * time.Millisecond // after which a step leaves the rest to the next round
+	reapEvery    = 200                   // ms between two looks at the leases
+	retainEvery  = 60_000                // ms between two looks for old jobs
+	retryAfter   = 1_000                 // ms after a step that failed
+	stepPause    = 3600_000              // ms for which a step of the wall clock puts deletion off
+	longestSleep = time.Minute           // notices a stepped wall clock
+	bootGrace    = 30 * time.Second      // for leases that ended while the node was down
 )
+
+// waits is in how many ms each kind of housekeeping is due.
+func (a *agenda) waits(now instant) (lease, scheduled, expiry, retention int64) {
+	return a.lease - now.lease, a.scheduled - now.wall, max(a.expiry-now.wall, a.paused-now.mono), max(a.retention, a.paused) - now.mono
+}
 
 // sleep is how long the writer may wait.
 func (a *agenda) sleep(now instant) time.Duration {
 	if a.again {
 		return 0
 	}
-	ms := min(a.scheduled-now.wall, a.expiry-now.wall, a.retention-now.wall, a.lease-now.lease)
-	return max(0, min(time.Duration(min(ms, longestSleep.Milliseconds()))*time.Millisecond, longestSleep))
+	lease, scheduled, expiry, retention := a.waits(now)
+	return millis(max(0, min(lease, scheduled, expiry, retention, longestSleep.Milliseconds())))
 }
 
 // postpone puts off what is due after a step that failed.
@@ -41,24 +50,19 @@ func (a *agenda) postpone(now instant) {
 	a.again = false
 	a.scheduled = max(a.scheduled, now.wall+retryAfter)
 	a.expiry = max(a.expiry, now.wall+retryAfter)
-	a.retention = max(a.retention, now.wall+retryAfter)
+	a.retention = max(a.retention, now.mono+retryAfter)
 	a.lease = max(a.lease, now.lease+retryAfter)
 }
 
 // housekeep does what is due, each kind by one bounded step.
 func (r *round) housekeep() error {
-	due := r.w.due
 	r.next.again = false
+	lease, scheduled, expiry, retention := r.next.waits(r.now)
 	for _, s := range []struct {
-		due  bool
+		wait int64
 		step func() error
-	}{
-		{due.lease <= r.now.lease, r.reap},
-		{due.scheduled <= r.now.wall, r.promote},
-		{due.expiry <= r.now.wall, r.expireStale},
-		{due.retention <= r.now.wall, r.retain},
-	} {
-		if !s.due {
+	}{{lease, r.reap}, {scheduled, r.promote}, {expiry, r.expireStale}, {retention, r.retain}} {
+		if s.wait > 0 {
 			continue
 		}
 		if err := s.step(); err != nil {
@@ -69,48 +73,55 @@ func (r *round) housekeep() error {
 }
 
 // upcoming reads the time of the next row, or never.
-func upcoming(stmt *sql.Stmt, args ...any) (int64, error) {
-	at, ok, err := scanInt(stmt, args...)
-	if err != nil || !ok {
+func upcoming(stmt *sql.Stmt) (int64, error) {
+	var at sql.NullInt64
+	if err := stmt.QueryRow().Scan(&at); err != nil || !at.Valid {
 		return never, err
 	}
-	return at, nil
+	return at.Int64, nil
 }
 
-// reap ends the runs whose leases ended. Leases that ended while the node was
-// down are left alone for a while, so that workers that lived on can extend or
-// finish them.
-func (r *round) reap() (err error) {
-	after := int64(0)
-	if r.now.lease < r.w.bootedAt+bootGrace.Milliseconds() {
-		after = r.w.bootedAt
-	}
-	jobs, err := r.heldAll(r.w.st.expired, after, r.now.lease, stepRows)
-	if err != nil {
-		return err
-	}
-	for _, h := range jobs {
-		if err := r.lapse(h); err != nil {
+// each does something with jobs for as long as a step may take. What is left
+// is found again by the next.
+func (r *round) each(jobs []*heldJob, do func(*heldJob) error) error {
+	start := time.Now()
+	for i, h := range jobs {
+		if i > 0 && time.Since(start) > stepTime {
+			r.next.again = true
+			return nil
+		}
+		if err := do(h); err != nil {
 			return err
 		}
 	}
-	next, err := upcoming(r.w.st.nextLease, after)
-	if after > 0 {
-		next = min(next, after+bootGrace.Milliseconds())
-	}
-	r.next.lease = max(next, r.now.lease+reapEvery)
 	if len(jobs) == stepRows {
 		r.next.again = true
+	}
+	return nil
+}
+
+// reap ends the runs whose leases ended.
+func (r *round) reap() error {
+	jobs, err := r.heldAll(r.w.st.expired, r.now.lease, stepRows)
+	if err != nil {
+		return err
+	}
+	if err := r.each(jobs, r.lapse); err != nil {
+		return err
+	}
+	next, err := upcoming(r.w.st.nextLease)
+	r.next.lease = max(next, r.now.lease+reapEvery)
+	if r.next.again {
 		r.next.lease = r.now.lease
 	}
 	return err
 }
 
 // promote makes scheduled jobs claimable whose time has come.
-func (r *round) promote() (err error) {
+func (r *round) promote() error {
 	var due []any
 	moved := map[int64]int64{}
-	err = scanAll(r.w.st.dueJobs, []any{r.now.wall, stepRows}, func(rows *sql.Rows) error {
+	err := scanAll(r.w.st.dueJobs, []any{r.now.wall, stepRows}, func(rows *sql.Rows) error {
 		var id, qid int64
 		err := rows.Scan(&id, &qid)
 		due = append(due, id)
@@ -140,69 +151,43 @@ func (r *round) expireStale() error {
 	if err != nil {
 		return err
 	}
-	for _, h := range jobs {
-		if err := r.settle(h, StateDead, expiredReason); err != nil {
-			return err
-		}
+	if err := r.each(jobs, r.expire); err != nil {
+		return err
 	}
 	r.next.expiry, err = upcoming(r.w.st.nextExpiry)
 	return err
 }
 
-// expire buries one job that came up for a claim too late.
-func (r *round) expire(id int64) error {
-	h, err := r.held(id)
+func (r *round) expire(h *heldJob) error { return r.settle(h, StateDead, because(expiredReason)) }
+
+// step follows a step of the wall clock: leases keep the time that they have
+// left, and for an hour nothing is deleted for its age, as the clock may be
+// the one that is wrong.
+func (r *round) step() error {
+	by := r.now.wall - r.now.lease
+	if -maxDrift <= by && by <= maxDrift {
+		return nil
+	}
+	if err := r.begin(); err != nil {
+		return err
+	}
+	res, err := r.w.st.shiftLeases.Exec(by, by)
 	if err != nil {
 		return err
 	}
-	return r.settle(h, StateDead, expiredReason)
-}
-
-// retain deletes old finished jobs, one step of one queue and state at a time.
-func (r *round) retain() error {
-	for _, q := range r.w.names.byID {
-		for _, s := range []State{StateDone, StateCancelled, StateDead} {
-			keep := q.settings.retention(s)
-			if keep < 0 {
-				continue
-			}
-			n, err := r.deleteOld(q, s, r.now.wall-keep.Milliseconds())
-			if err != nil {
-				return err
-			}
-			if n > 0 {
-				r.next.again = true
-				return nil
-			}
-		}
-	}
-	r.next.retention = r.now.wall + retainEvery
-	return nil
-}
-
-func (r *round) deleteOld(q *queueState, s State, before int64) (int64, error) {
-	var old []any
-	archived := int64(0)
-	err := scanAll(r.w.st.oldJobs, []any{q.id, s, before, stepRows}, func(rows *sql.Rows) error {
-		var id, flags int64
-		err := rows.Scan(&id, &flags)
-		old = append(old, id)
-		if flags&flagArchived != 0 {
-			archived++
-		}
+	n, err := res.RowsAffected()
+	if err != nil {
 		return err
+	}
+	r.dirty = r.dirty || n > 0
+	r.now.lease += by
+	if r.next.lease != never {
+		r.next.lease += by
+	}
+	r.next.paused = r.now.mono + stepPause
+	r.done = append(r.done, func() {
+		r.w.clock.shift += by
+		r.w.log.Warn("the machine's clock was set; leases keep their time, and nothing is deleted for an hour", "by", millis(by))
 	})
-	if err != nil || len(old) == 0 {
-		return 0, err
-	}
-	if err := r.begin(); err != nil {
-		return 0, err
-	}
-	for _, l := range []*bulk{r.w.st.deleteJobs, r.w.st.deletePayloads, r.w.st.deleteOutcomes, r.w.st.deleteRuns} {
-		if _, err := l.exec(nil, old, nil); err != nil {
-			return 0, err
-		}
-	}
-	r.move(q, s, 0, int64(len(old))-archived)
-	return int64(len(old)), nil
+	return nil
 }

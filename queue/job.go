@@ -67,7 +67,7 @@ func (s Seq) String() string {
 // Spec is a job as a producer hands it in. Only Queue is required.
 type Spec struct {
 	Queue          string            // 1 to 128 of letters, digits and . _ : -
-	Type           string            // what the worker dispatches on; empty means "default"
+	Type           string            // what the worker dispatches on; empty means DefaultType
 	Payload        json.RawMessage   // any JSON text up to MaxPayload bytes; empty means null
 	Priority       int               // higher first, MinPriority to MaxPriority
 	RunAt          time.Time         // not before; zero means now. Not together with Delay
@@ -115,7 +115,7 @@ type Claimed struct {
 	Tags        map[string]string
 	RunAt       time.Time
 	CreatedAt   time.Time
-	Lease       string // the token that Ack, Fail, Release and Extend need
+	Lease       string // the token that Ack, Fail, Release, Snooze and Extend need
 	LeaseUntil  time.Time
 }
 
@@ -136,12 +136,19 @@ type Ack struct {
 // Fail says that a run ended badly.
 type Fail struct {
 	Lease   string
-	Error   string        // kept up to MaxError bytes
-	RetryIn time.Duration // when to try again; negative: by the job's back-off
-	Fatal   bool          // no further attempt: dead
+	Error   string         // kept up to MaxError bytes
+	RetryIn *time.Duration // when to try again, up to MaxDelay; nil: by the job's back-off
+	Fatal   bool           // no further attempt: dead
 }
 
-// Extend prolongs a lease to now + Lease, at most to the end of the run's
+// Snooze ends a run without a verdict: the job comes back after Delay, and the
+// run costs no attempt.
+type Snooze struct {
+	Lease string
+	Delay time.Duration // up to MaxDelay
+}
+
+// Extend prolongs a lease to now + For, at most to the end of the run's
 // timeout.
 type Extend struct {
 	Lease    string
@@ -153,8 +160,8 @@ type Extend struct {
 type Result struct {
 	ID         int64     // the job that the token names; 0 when the token could not be read
 	Err        error     // ErrLeaseLost, a *SpecError, or nil
-	State      State     // after an Ack, Fail or Release
-	RunAt      time.Time // after a Fail that will be retried
+	State      State     // after an Ack, Fail, Release or Snooze
+	RunAt      time.Time // after a Fail that will be retried, and a Snooze
 	LeaseUntil time.Time // after an Extend
 	Cancel     bool      // after an Extend: the job's cancellation was asked for
 }
@@ -229,17 +236,20 @@ func (o Outcome) String() string {
 	return outcomeNames[o]
 }
 
-// Filter selects jobs for [Queue.Jobs].
+// Filter selects jobs for [Queue.Jobs], and dead ones for [Queue.RetryDead]
+// and [Queue.ArchiveDead].
 type Filter struct {
-	Queue       string // empty: every queue
-	State       State  // 0: every state
-	Type        string
-	Tag         string // "name" or "name:value"
-	ErrorFP     string // as in Job.ErrorFP
-	Archived    bool   // archived dead jobs too
-	After       string // Page.Next of the page before
-	Limit       int    // 1 to MaxPage; 0 means 100
-	WithPayload bool
+	Queue          string // empty: every queue
+	State          State  // 0: every state
+	Type           string
+	Tag            string    // "name" or "name:value"
+	ErrorFP        string    // as in Job.ErrorFP
+	FinishedSince  time.Time // jobs in a final state alone: not before; zero: any time
+	FinishedBefore time.Time // likewise: before
+	Archived       bool      // archived dead jobs too
+	After          string    // Page.Next of the page before
+	Limit          int       // 1 to MaxPage; 0 means 100
+	WithPayload    bool
 }
 
 // Page is one page of a list.
@@ -254,10 +264,12 @@ type Counts struct {
 	Blocked, Scheduled, Queued, Running, Done, Dead, Cancelled int64
 }
 
-// Info is a queue with its counts and what a person wants to know first.
+// Info is a queue with its settings, its counts and what a person wants to
+// know first.
 type Info struct {
 	Name        string
 	Paused      bool
+	Settings    Settings
 	Counts      Counts
 	OldestAt    time.Time // run_at of the queued job that has been due for the longest
 	LastError   string

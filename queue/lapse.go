@@ -15,6 +15,10 @@ const (
 	flagPayloadAside = 4
 	flagHasKey       = 8
 	flagArchived     = 16
+	flagOldEpoch     = 32 // running since an epoch before: no token of the run is valid any more
+	flagGraced       = 64 // the run's lease was prolonged after a restart, once
+
+	runFlags = flagOldEpoch | flagGraced // end with the run
 )
 
 const (
@@ -26,16 +30,23 @@ const (
 type heldJob struct {
 	id, run, startedAt, worker, flags int64
 	runAt                             int64 // set with StateScheduled
+	expires                           sql.NullInt64
 	queue                             *queueState
 	state                             State
 	failures, crashes, interruptions  int
 	spec                              []byte
 }
 
+func (h *heldJob) policy() policy { return policyOf(h.spec, &h.queue.settings) }
+
+// timeoutAt is when the run has to end, by the lease clock.
+func (h *heldJob) timeoutAt() int64 { return h.startedAt + h.policy().Timeout.Milliseconds() }
+
 func (r *round) scanHeld(scan func(...any) error) (*heldJob, error) {
 	h := &heldJob{}
 	var qid int64
-	if err := scan(&h.id, &qid, &h.run, &h.state, &h.failures, &h.crashes, &h.interruptions, &h.startedAt, &h.worker, &h.flags, &h.spec); err != nil {
+	if err := scan(&h.id, &qid, &h.run, &h.state, &h.failures, &h.crashes, &h.interruptions, &h.startedAt, &h.worker, &h.flags, &h.expires,
+		&h.spec); err != nil {
 		return nil, err
 	}
 	if h.queue = r.w.names.byID[qid]; h.queue == nil {
@@ -71,54 +82,57 @@ func (r *round) heldAll(stmt *sql.Stmt, args ...any) (jobs []*heldJob, err error
 
 // fail ends a run that its worker reported as failed.
 func (r *round) fail(h *heldJob, f *finish) error {
-	message := f.message
-	if message == "" {
-		message = "the worker gave no reason"
-	}
 	h.failures++
 	r.of(h.queue).failed++
-	if h.flags&flagCancel != 0 {
-		return r.end(h, StateCancelled, OutcomeCancelled, message)
+	p := h.policy()
+	switch {
+	case h.flags&flagCancel != 0:
+		return r.end(h, StateCancelled, OutcomeCancelled, f.why)
+	case f.fatal || h.failures+h.crashes >= p.MaxAttempts:
+		return r.end(h, StateDead, OutcomeFailed, f.why)
 	}
-	p, err := policyOf(h.spec, &h.queue.settings)
-	if err != nil {
-		return err
+	in := jitter(p.Backoff.Delay(h.failures))
+	if f.delay != nil {
+		in = *f.delay
 	}
-	if f.fatal || h.failures+h.crashes >= p.MaxAttempts {
-		return r.end(h, StateDead, OutcomeFailed, message)
-	}
-	return r.later(h, f.retryIn, p, OutcomeFailed, message)
+	return r.end(h, r.at(h, in), OutcomeFailed, f.why)
 }
 
-// later schedules the next attempt.
-func (r *round) later(h *heldJob, in time.Duration, p policy, how Outcome, message string) error {
-	if in < 0 {
-		in = jitter(p.Backoff.Delay(h.failures))
+// at sets when a job comes back, and returns the state in which it waits.
+func (r *round) at(h *heldJob, in time.Duration) State {
+	if in.Milliseconds() <= 0 {
+		return StateQueued
 	}
 	h.runAt = r.now.wall + in.Milliseconds()
-	if in == 0 {
-		return r.end(h, StateQueued, how, message)
-	}
 	r.next.scheduled = min(r.next.scheduled, h.runAt)
-	return r.end(h, StateScheduled, how, message)
+	return StateScheduled
 }
 
 // interrupt gives a job back as if its run had not been.
 func (r *round) interrupt(h *heldJob, why string) error {
 	h.interruptions++
 	if h.flags&flagCancel != 0 {
-		return r.end(h, StateCancelled, OutcomeCancelled, "")
+		return r.end(h, StateCancelled, OutcomeCancelled, reason{})
 	}
-	return r.end(h, StateQueued, OutcomeInterrupted, why)
+	return r.end(h, StateQueued, OutcomeInterrupted, reason{text: why})
+}
+
+// snooze puts a job off. It is no bad end of its run, so it is not recorded:
+// a job may be put off every minute.
+func (r *round) snooze(h *heldJob, in time.Duration) error {
+	if h.flags&flagCancel != 0 {
+		return r.end(h, StateCancelled, OutcomeCancelled, reason{})
+	}
+	return r.settle(h, r.at(h, in), reason{})
 }
 
 // lapse ends a run whose lease ended without a word from its worker.
 func (r *round) lapse(h *heldJob) error {
-	p, err := policyOf(h.spec, &h.queue.settings)
-	if err != nil {
-		return err
+	if h.flags&flagOldEpoch != 0 {
+		return r.interrupt(h, "its primary was replaced")
 	}
-	timedOut := r.now.lease >= h.startedAt+p.TimeoutMS
+	p := h.policy()
+	timedOut := r.now.lease >= h.timeoutAt()
 	if timedOut {
 		h.failures++
 	} else {
@@ -126,25 +140,28 @@ func (r *round) lapse(h *heldJob) error {
 	}
 	r.of(h.queue).failed++
 	out := h.failures+h.crashes >= p.MaxAttempts
+	why := because("lease expired")
+	if timedOut {
+		why = because("timeout after " + p.Timeout.String())
+	}
 	switch {
 	case h.flags&flagCancel != 0:
-		return r.end(h, StateCancelled, OutcomeCancelled, "")
+		return r.end(h, StateCancelled, OutcomeCancelled, reason{})
 	case timedOut && out:
-		return r.end(h, StateDead, OutcomeTimeout, "timeout after "+p.timeout().String())
+		return r.end(h, StateDead, OutcomeTimeout, why)
 	case timedOut:
-		return r.later(h, -1, p, OutcomeTimeout, "timeout after "+p.timeout().String())
+		return r.end(h, r.at(h, jitter(p.Backoff.Delay(h.failures))), OutcomeTimeout, why)
 	case h.crashes >= crashLoop:
-		return r.end(h, StateDead, OutcomeCrashed, fmt.Sprintf("crash loop: the lease expired in %d runs", h.crashes))
+		return r.end(h, StateDead, OutcomeCrashed, because(fmt.Sprintf("crash loop: the lease expired in %d runs", h.crashes)))
 	case out:
-		return r.end(h, StateDead, OutcomeCrashed, "lease expired")
+		return r.end(h, StateDead, OutcomeCrashed, why)
 	}
-	return r.end(h, StateQueued, OutcomeCrashed, "lease expired")
+	return r.end(h, StateQueued, OutcomeCrashed, why)
 }
 
 // end moves a running job to where its run leaves it, and records the run.
-func (r *round) end(h *heldJob, to State, how Outcome, message string) error {
-	message = clip(message, MaxError)
-	if _, err := r.w.st.insertRun.Exec(h.id, h.run, h.startedAt, r.now.lease, how, h.worker, message); err != nil {
+func (r *round) end(h *heldJob, to State, how Outcome, why reason) error {
+	if _, err := r.w.st.insertRun.Exec(h.id, h.run, h.startedAt, r.now.lease, how, h.worker, why.text); err != nil {
 		return err
 	}
 	if h.run > runsKept {
@@ -152,32 +169,37 @@ func (r *round) end(h *heldJob, to State, how Outcome, message string) error {
 			return err
 		}
 	}
-	if how == OutcomeInterrupted {
-		message = ""
+	if how == OutcomeInterrupted { // is no error of the job
+		why = reason{}
 	}
-	return r.settle(h, to, message)
+	return r.settle(h, to, why)
 }
 
-// settle writes a job's new state and, unless message is empty, its last error.
-func (r *round) settle(h *heldJob, to State, message string) error {
+// settle writes a job's new state and, if there is one, its last error.
+func (r *round) settle(h *heldJob, to State, why reason) error {
 	at, runAt, fp := none, any(nil), any(nil)
 	switch {
 	case to == StateScheduled:
 		at, runAt = h.runAt, h.runAt
 	case to.Final():
 		at = r.now.wall
+		r.ended(h.id)
+	}
+	if h.expires.Valid && !to.Final() {
+		r.next.expiry = min(r.next.expiry, h.expires.Int64)
 	}
 	d := r.of(h.queue)
-	if message != "" {
-		fp = fingerprint(message)
-		if _, err := r.w.st.setErrors.exec(nil, []any{h.id, message}, nil); err != nil {
+	if why.text != "" {
+		fp = why.fp
+		if _, err := r.w.st.setErrors.exec(nil, []any{h.id, why.text}, nil); err != nil {
 			return err
 		}
-		d.lastError = clip(message, queueErrBytes)
+		d.lastError = clip(why.text, queueErrBytes)
 	}
 	if to == StateDead {
 		d.dead++
 	}
+	h.flags &^= runFlags
 	if _, err := r.w.st.settle.Exec(to, at, runAt, h.failures, h.crashes, h.interruptions, h.flags, fp, h.id); err != nil {
 		return err
 	}
@@ -188,14 +210,12 @@ func (r *round) settle(h *heldJob, to State, message string) error {
 
 // clip cuts s to at most n bytes of valid UTF-8.
 func clip(s string, n int) string {
-	if len(s) > n {
-		s = s[:n]
-		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
-			s = s[:len(s)-1]
-		}
-		if r, size := utf8.DecodeLastRuneInString(s); r == utf8.RuneError && size <= 1 && len(s) > 0 {
-			s = s[:len(s)-1]
-		}
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= n {
+		return s
 	}
-	return strings.ToValidUTF8(s, "�")
+	for !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
 }

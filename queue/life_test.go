@@ -38,7 +38,7 @@ func TestLife(t *testing.T) {
 	t.Run("a failing job is retried, dies with its reason, and is retried by hand", func(t *testing.T) {
 		q, path := newQueue(t)
 		in := enqueue(t, q, queue.Spec{Queue: "mail", MaxAttempts: 2, Payload: payload(1)})[0]
-		res := fail(t, q, queue.Fail{Lease: claimOne(t, q, "mail").Lease, Error: "smtp 451", RetryIn: 0})
+		res := fail(t, q, queue.Fail{Lease: claimOne(t, q, "mail").Lease, Error: "smtp 451", RetryIn: new(time.Duration)})
 		if res.State != queue.StateQueued {
 			t.Fatalf("after the first failure %+v", res)
 		}
@@ -46,7 +46,7 @@ func TestLife(t *testing.T) {
 		if c.Attempt != 2 || c.Run != 2 {
 			t.Errorf("second claim %+v", c)
 		}
-		if res := fail(t, q, queue.Fail{Lease: c.Lease, Error: "smtp 452", RetryIn: -1}); res.State != queue.StateDead {
+		if res := fail(t, q, queue.Fail{Lease: c.Lease, Error: "smtp 452"}); res.State != queue.StateDead {
 			t.Fatalf("after the second failure %+v", res)
 		}
 		j := job(t, q, in.ID)
@@ -72,7 +72,7 @@ func TestLife(t *testing.T) {
 	t.Run("a failure waits for its back-off, with jitter above it", func(t *testing.T) {
 		q, _ := newQueue(t)
 		enqueue(t, q, queue.Spec{Queue: "mail"})
-		res := fail(t, q, queue.Fail{Lease: claimOne(t, q, "mail").Lease, Error: "x", RetryIn: -1})
+		res := fail(t, q, queue.Fail{Lease: claimOne(t, q, "mail").Lease, Error: "x"})
 		if d := time.Until(res.RunAt); res.State != queue.StateScheduled || d < 14*time.Second || d > 20*time.Second {
 			t.Errorf("retry in %v (%s), want 15 s and up to 30 %% more", d, res.State)
 		}
@@ -80,7 +80,7 @@ func TestLife(t *testing.T) {
 	t.Run("a fatal failure is dead at once", func(t *testing.T) {
 		q, path := newQueue(t)
 		enqueue(t, q, queue.Spec{Queue: "mail"})
-		if res := fail(t, q, queue.Fail{Lease: claimOne(t, q, "mail").Lease, Fatal: true, RetryIn: -1}); res.State != queue.StateDead {
+		if res := fail(t, q, queue.Fail{Lease: claimOne(t, q, "mail").Lease, Fatal: true}); res.State != queue.StateDead {
 			t.Errorf("got %+v", res)
 		}
 		checkCounts(t, path)
@@ -153,7 +153,7 @@ func TestCancel(t *testing.T) {
 		if res[0].Err != nil || !res[0].Cancel {
 			t.Errorf("extend does not tell: %+v", res)
 		}
-		if r := fail(t, q, queue.Fail{Lease: c.Lease, Error: "stopped", RetryIn: -1}); r.State != queue.StateCancelled {
+		if r := fail(t, q, queue.Fail{Lease: c.Lease, Error: "stopped"}); r.State != queue.StateCancelled {
 			t.Errorf("after the run %+v", r)
 		}
 		checkCounts(t, path)

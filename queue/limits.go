@@ -23,10 +23,12 @@ const (
 	MaxTimeout       = 7 * 24 * time.Hour
 	MaxDelay         = 10 * 365 * 24 * time.Hour // how far ahead run_at may lie
 	MaxAttempts      = 1000
+	MaxTx            = time.Second // of a Tx, which holds up every write
 )
 
 // Defaults of a queue that has no settings of its own.
 const (
+	DefaultType        = "default" // of a Spec that names none
 	DefaultLease       = 30 * time.Second
 	DefaultTimeout     = 10 * time.Minute
 	DefaultMaxAttempts = 5

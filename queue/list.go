@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -19,119 +20,113 @@ const (
 )
 
 // walk is the order in which jobs of a state are listed: that of the index
-// that holds them. The key columns are its cursor.
+// that holds them. The key columns are its cursor; the last of them is the id.
 type walk struct {
-	where string // selects the state, with a ? for the queue if perQueue
+	where string // selects the state, with a ? for the queue if queue is set
+	queue bool   // the index begins with the queue: one walk a queue, merged
 	keys  []string
-	after string // the rows behind a cursor of as many parameters as keys
 	order string
-	queue bool // the index begins with the queue: one walk a queue, merged
+	desc  bool // the keys fall
+	// after are the conditions for what comes behind a cursor, one query each,
+	// in order. A condition takes the first keys of the cursor, one for each ?.
+	after []string
 }
 
 var (
-	newestFirst = walk{where: "1", keys: []string{"id"}, after: "id < ?", order: "id desc"}
-	claimOrder  = walk{
-		where: "state = 4 and queue = ?", keys: []string{"-priority", "run_at", "id"},
-		after: "(-priority, run_at, id) > (?, ?, ?)", order: "priority desc, run_at, id", queue: true,
+	newestFirst = walk{where: "1", keys: []string{"id"}, order: "id desc", desc: true, after: []string{"id < ?"}}
+	// Two queries: a single comparison of priority, run_at and id, of which
+	// the first falls and the others rise, could not seek in the index.
+	claimOrder = walk{
+		where: "state = 4 and queue = ?", queue: true, keys: []string{"-priority", "run_at", "id"}, order: "priority desc, run_at, id",
+		after: []string{"priority = -? and (run_at, id) > (?, ?)", "priority < -?"},
 	}
-	dueOrder    = walk{where: "state = 3", keys: []string{"at", "id"}, after: "(at, id) > (?, ?)", order: "at, id"}
-	leaseOrder  = walk{where: "state = 5", keys: []string{"at", "id"}, after: "(at, id) > (?, ?)", order: "at, id"}
-	finishOrder = walk{keys: []string{"at", "id"}, after: "(at, id) < (?, ?)", order: "at desc, id desc", queue: true}
+	dueOrder    = walk{where: "state = 3", keys: []string{"at", "id"}, order: "at, id", after: []string{"(at, id) > (?, ?)"}}
+	leaseOrder  = walk{where: "state = 5", keys: []string{"at", "id"}, order: "at, id", after: []string{"(at, id) > (?, ?)"}}
+	finishOrder = walk{queue: true, keys: []string{"at", "id"}, order: "at desc, id desc", desc: true, after: []string{"(at, id) < (?, ?)"}}
+	errorOrder  = walk{queue: true, keys: []string{"id"}, order: "id desc", desc: true, after: []string{"id < ?"}}
 )
 
-func walkOf(s State) walk {
-	switch s {
-	case StateScheduled:
-		return dueOrder
-	case StateQueued:
-		return claimOrder
-	case StateRunning:
-		return leaseOrder
-	case StateDone, StateDead, StateCancelled:
-		w := finishOrder
-		w.where = "state = " + strconv.Itoa(int(s)) + " and state >= 6 and queue = ?"
-		return w
-	}
-	return newestFirst
+// listing is a filter with its walk, and in the terms of a row.
+type listing struct {
+	Filter
+	walk
+	limit int
+	after []int64 // the cursor
+	fp    int64   // of ErrorFP
 }
 
-// light is what the filter needs of a row.
-type light struct {
-	id   int64
-	keys []int64
+// listing checks a filter and chooses its walk.
+func (f Filter) listing() (*listing, error) {
+	l := &listing{Filter: f, limit: cmp.Or(f.Limit, defaultPage)}
+	if l.limit < 0 || l.limit > MaxPage {
+		return nil, &SpecError{"limit", fmt.Sprintf("must be from 1 to %d", MaxPage)}
+	}
+	var err error
+	if f.ErrorFP != "" {
+		if l.fp, err = parseFingerprint(f.ErrorFP); err != nil {
+			return nil, err
+		}
+	}
+	if !f.State.Final() && !(f.FinishedSince.IsZero() && f.FinishedBefore.IsZero()) {
+		return nil, &SpecError{"finished", "goes with a final state alone: done, dead or cancelled"}
+	}
+	switch f.State {
+	case StateScheduled:
+		l.walk = dueOrder
+	case StateQueued:
+		l.walk = claimOrder
+	case StateRunning:
+		l.walk = leaseOrder
+	case StateDone, StateDead, StateCancelled:
+		l.walk = finishOrder
+		l.where = fmt.Sprintf("state = %d and state >= 6 and queue = ?", f.State)
+		if f.State == StateDead && f.ErrorFP != "" {
+			l.walk = errorOrder
+			l.where = fmt.Sprintf("state = 7 and queue = ? and error_fp = %d", l.fp)
+		}
+	default:
+		l.walk = newestFirst
+	}
+	l.after, err = parseCursor(f.After, len(l.keys))
+	return l, err
 }
 
 // Jobs returns a page of jobs: those of a state in the order in which they are
 // next (queued: as claims take them; scheduled: by due time; running: by end
-// of lease; final: latest first), without a state the newest first. A page
-// looks at a bounded number of rows: it may be short, even empty, before the
-// end, which is where Next is empty.
+// of lease; final: latest first, dead ones of one error by id), without a
+// state the newest first. A page looks at a bounded number of rows: it may be
+// short, even empty, before the end, which is where Next is empty.
 //
-// Errors: *SpecError, ErrNotFound when there is no such queue, ErrClosed, ctx.Err().
+// Errors: *SpecError, ErrNoQueue, ErrClosed, ctx.Err().
 func (q *Queue) Jobs(ctx context.Context, f Filter) (Page, error) {
-	var page Page
-	m, w, after, err := f.prepare()
+	l, err := f.listing()
 	if err != nil {
-		return page, err
+		return Page{}, err
 	}
+	var page Page
 	err = q.view(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		queues, err := queueIDs(ctx, tx, f.Queue)
+		found, next, err := l.page(ctx, tx)
 		if err != nil {
 			return err
 		}
-		if f.Queue != "" {
-			m.queue = queues[0]
-		}
-		if !w.queue {
-			queues = []int64{0}
-		}
-		found, next, err := w.page(ctx, tx, queues, after, m)
-		if err != nil {
-			return err
-		}
-		ids := make([]int64, len(found))
-		for i, l := range found {
-			ids[i] = l.id
-		}
-		page.Jobs, err = jobsByID(ctx, tx, ids, f.WithPayload)
 		page.Next = next
+		page.Jobs, err = jobsByID(ctx, tx, found, f.WithPayload)
 		return err
 	})
 	return page, err
 }
 
-// matcher is a filter in the terms of a row.
-type matcher struct {
-	limit    int
-	queue    int64 // 0: any
-	typ      string
-	fp       int64
-	byFP     bool
-	tag      string
-	archived bool
-	state    State
+// ids returns the ids of a page of jobs and the next page's cursor.
+func (q *Queue) ids(ctx context.Context, l *listing) (found []int64, next string, err error) {
+	err = q.view(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		found, next, err = l.page(ctx, tx)
+		return err
+	})
+	return found, next, err
 }
 
-func (f *Filter) prepare() (m matcher, w walk, after []int64, err error) {
-	w = walkOf(f.State)
-	m = matcher{limit: f.Limit, typ: f.Type, tag: f.Tag, archived: f.Archived, state: f.State}
-	if m.limit == 0 {
-		m.limit = defaultPage
-	}
-	if m.limit < 0 || m.limit > MaxPage {
-		return m, w, nil, &SpecError{"limit", fmt.Sprintf("must be from 1 to %d", MaxPage)}
-	}
-	if f.ErrorFP != "" {
-		m.byFP = true
-		if m.fp, err = parseFingerprint(f.ErrorFP); err != nil {
-			return m, w, nil, err
-		}
-	}
-	after, err = parseCursor(f.After, len(w.keys))
-	return m, w, after, err
-}
-
-// A cursor is the key of the last row that was looked at, as numbers with dots.
+// A cursor is the key of the last row that was looked at: numbers with
+// underscores between.
 func parseCursor(text string, n int) ([]int64, error) {
 	if text == "" {
 		return nil, nil
@@ -160,11 +155,7 @@ func formatCursor(keys []int64) string {
 }
 
 func queueIDs(ctx context.Context, tx *sql.Tx, name string) ([]int64, error) {
-	query, args := "select id from queues", []any(nil)
-	if name != "" {
-		query, args = query+" where name = ?", []any{name}
-	}
-	rows, err := tx.QueryContext(ctx, query, args...)
+	rows, err := tx.QueryContext(ctx, "select id from queues where ?1 in ('', name)", name)
 	if err != nil {
 		return nil, err
 	}
@@ -178,134 +169,171 @@ func queueIDs(ctx context.Context, tx *sql.Tx, name string) ([]int64, error) {
 		out = append(out, id)
 	}
 	if name != "" && len(out) == 0 && rows.Err() == nil {
-		return nil, fmt.Errorf("%w: no queue is called %q yet", ErrNotFound, name)
+		return nil, ErrNoQueue
 	}
 	return out, rows.Err()
 }
 
-// page merges the walks of several queues into one page and its cursor.
-func (w walk) page(ctx context.Context, tx *sql.Tx, queues []int64, after []int64, m matcher) ([]light, string, error) {
-	var all []light
+// page merges the walks of several queues into one page of ids and the cursor
+// of the next.
+func (l *listing) page(ctx context.Context, tx *sql.Tx) ([]int64, string, error) {
+	queues, err := queueIDs(ctx, tx, l.Queue)
+	if err != nil {
+		return nil, "", err
+	}
+	only := int64(0) // the queue that a row must be of; 0: any
+	if l.Queue != "" {
+		only = queues[0]
+	}
+	if !l.queue {
+		queues = []int64{0}
+	}
+	var all [][]int64
 	var horizon []int64 // the first of the places where a walk stopped before its end
 	for _, id := range queues {
-		found, stop, err := w.one(ctx, tx, id, after, m, scanned/len(queues)+m.limit)
+		found, stop, err := l.walkOne(ctx, tx, id, only, scanned/len(queues)+l.limit)
 		if err != nil {
 			return nil, "", err
 		}
 		all = append(all, found...)
-		if stop != nil && (horizon == nil || w.compare(stop, horizon) < 0) {
+		if stop != nil && (horizon == nil || l.compare(stop, horizon) < 0) {
 			horizon = stop
 		}
 	}
-	slices.SortFunc(all, func(a, b light) int { return w.compare(a.keys, b.keys) })
+	slices.SortFunc(all, l.compare)
 	if horizon != nil { // beyond it another walk may have rows in between
-		n := 0
-		for n < len(all) && w.compare(all[n].keys, horizon) <= 0 {
-			n++
-		}
-		all = all[:n]
+		all = slices.DeleteFunc(all, func(keys []int64) bool { return l.compare(keys, horizon) > 0 })
 	}
-	if len(all) > m.limit {
-		all = all[:m.limit]
-		horizon = all[m.limit-1].keys
+	if len(all) > l.limit {
+		all = all[:l.limit]
+		horizon = all[l.limit-1]
+	}
+	found := make([]int64, len(all))
+	for i, keys := range all {
+		found[i] = keys[len(keys)-1]
 	}
 	if horizon == nil {
-		return all, "", nil
+		return found, "", nil
 	}
-	return all, formatCursor(horizon), nil
+	return found, formatCursor(horizon), nil
 }
 
-func (w walk) compare(a, b []int64) int {
-	c := slices.Compare(a, b)
-	if strings.HasSuffix(w.order, "id desc") {
-		return -c
+func (w *walk) compare(a, b []int64) int {
+	if w.desc {
+		a, b = b, a
 	}
-	return c
+	return slices.Compare(a, b)
 }
 
-// one walks one queue, or all where the index does not begin with the queue.
-// It stops after limit matches or most rows and then returns the key of the
-// last one it looked at; nil means that it came to the end.
-func (w walk) one(ctx context.Context, tx *sql.Tx, queue int64, after []int64, m matcher, most int) ([]light, []int64, error) {
-	query := "select " + strings.Join(w.keys, ", ") + ", id, queue, state, flags, error_fp, (select name from types t where t.id = type)"
-	if m.tag != "" {
-		query += ", spec"
-	} else {
-		query += ", null"
+// walkOne walks one queue, or all where the index does not begin with the
+// queue. It stops when it has one match more than the limit, or has looked at
+// most rows, and then returns the key of the last one it looked at, nil at the
+// end.
+func (l *listing) walkOne(ctx context.Context, tx *sql.Tx, queue, only int64, most int) (found [][]int64, stop []int64, err error) {
+	after := []string{""}
+	if l.after != nil {
+		after = l.walk.after
 	}
-	query += " from jobs where " + w.where
+	seen, last := 0, l.after
+	for _, condition := range after {
+		err = l.query(ctx, tx, queue, condition, func(r *listed) bool {
+			if seen == most || len(found) > l.limit {
+				stop = last
+				return false
+			}
+			seen++
+			last = r.keys
+			if l.matches(r, only) {
+				found = append(found, r.keys)
+			}
+			return true
+		})
+		if err != nil || stop != nil {
+			return found, stop, err
+		}
+	}
+	return found, nil, nil
+}
+
+// listed is what a list looks at of a job.
+type listed struct {
+	keys             []int64
+	queue, at, flags int64
+	fp               sql.NullInt64
+	typ              string
+	spec             []byte // if tags matter
+}
+
+// query calls each for the rows that a condition selects, until it returns
+// false.
+func (l *listing) query(ctx context.Context, tx *sql.Tx, queue int64, condition string, each func(*listed) bool) error {
 	var args []any
-	if w.queue {
+	if l.queue {
 		args = append(args, queue)
 	}
-	if after != nil {
-		query += " and " + w.after
-		args = append(args, ids(after)...)
-	}
-	query += " order by " + w.order + " limit " + strconv.Itoa(most+1)
-	rows, err := tx.QueryContext(ctx, query, args...)
+	args = append(args, ids(l.after[:strings.Count(condition, "?")])...)
+	rows, err := tx.QueryContext(ctx, l.text(condition), args...)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	defer rows.Close()
-	var out []light
-	var last []int64
-	for n := 0; rows.Next(); n++ {
-		if n == most || len(out) > m.limit {
-			return out, last, nil
+	for rows.Next() {
+		r := &listed{keys: make([]int64, len(l.keys))}
+		dst := make([]any, 0, len(l.keys)+6)
+		for i := range r.keys {
+			dst = append(dst, &r.keys[i])
 		}
-		l := light{keys: make([]int64, len(w.keys))}
-		ok, err := m.scan(rows, &l)
-		if err != nil {
-			return nil, nil, err
+		if err := rows.Scan(append(dst, &r.queue, &r.at, &r.flags, &r.fp, &r.typ, &r.spec)...); err != nil {
+			return err
 		}
-		last = l.keys
-		if ok {
-			out = append(out, l)
+		if !each(r) {
+			return nil
 		}
 	}
-	return out, nil, rows.Err()
+	return rows.Err()
 }
 
-// scan reads a row and reports whether it matches.
-func (m *matcher) scan(rows *sql.Rows, l *light) (bool, error) {
-	var queue, flags int64
-	var state State
-	var fp sql.NullInt64
-	var typ string
-	var spec []byte
-	dst := make([]any, 0, len(l.keys)+7)
-	for i := range l.keys {
-		dst = append(dst, &l.keys[i])
+// text is the statement for a condition on the cursor.
+func (l *listing) text(condition string) string {
+	text := "select " + strings.Join(l.keys, ", ") + ", queue, at, flags, error_fp, (select name from types t where t.id = type), "
+	if l.Tag != "" {
+		text += "spec"
+	} else {
+		text += "null"
 	}
-	if err := rows.Scan(append(dst, &l.id, &queue, &state, &flags, &fp, &typ, &spec)...); err != nil {
-		return false, err
+	text += " from jobs where " + l.where
+	if condition != "" {
+		text += " and " + condition
 	}
+	return text + " order by " + l.order
+}
+
+// matches reports whether a row is one that the filter selects.
+func (l *listing) matches(r *listed, queue int64) bool {
 	switch {
-	case m.queue != 0 && queue != m.queue,
-		m.typ != "" && typ != m.typ,
-		m.byFP && (!fp.Valid || fp.Int64 != m.fp),
-		m.state == StateDead && flags&flagArchived != 0 && !m.archived,
-		m.tag != "" && !hasTag(spec, m.tag):
-		return false, nil
+	case queue != 0 && r.queue != queue,
+		l.Type != "" && r.typ != l.Type,
+		l.ErrorFP != "" && (!r.fp.Valid || r.fp.Int64 != l.fp),
+		!l.FinishedSince.IsZero() && r.at < l.FinishedSince.UnixMilli(),
+		!l.FinishedBefore.IsZero() && r.at >= l.FinishedBefore.UnixMilli(),
+		l.State == StateDead && r.flags&flagArchived != 0 && !l.Archived,
+		l.Tag != "" && !hasTag(r.spec, l.Tag):
+		return false
 	}
-	return true, nil
+	return true
 }
 
-func hasTag(spec []byte, tag string) bool {
-	if len(spec) == 0 {
+func hasTag(text []byte, tag string) bool {
+	var own spec
+	if len(text) == 0 || json.Unmarshal(text, &own) != nil {
 		return false
 	}
-	var p policy
-	if err := json.Unmarshal(spec, &p); err != nil {
-		return false
-	}
-	if _, ok := p.Tags[tag]; ok {
+	if _, ok := own.Tags[tag]; ok {
 		return true
 	}
 	for i := range len(tag) {
 		if tag[i] == ':' {
-			if v, ok := p.Tags[tag[:i]]; ok && v == tag[i+1:] {
+			if v, ok := own.Tags[tag[:i]]; ok && v == tag[i+1:] {
 				return true
 			}
 		}

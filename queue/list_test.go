@@ -110,7 +110,7 @@ func TestList(t *testing.T) {
 	})
 	t.Run("errors", func(t *testing.T) {
 		_, err := q.Jobs(ctx, queue.Filter{Queue: "nope"})
-		wantErr(t, err, queue.ErrNotFound)
+		wantErr(t, err, queue.ErrNoQueue)
 		for _, f := range []queue.Filter{{After: "x"}, {After: "1_2"}, {Limit: -1}, {Limit: 1001}, {ErrorFP: "zz"}, {State: queue.StateDead, After: "5"}} {
 			if _, err := q.Jobs(ctx, f); err == nil {
 				t.Errorf("%+v was accepted", f)

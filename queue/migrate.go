@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"sort"
 
 	"modernc.org/sqlite"
@@ -104,6 +105,23 @@ func migrate(ctx context.Context, conn *sql.Conn, version int, lineage string) e
 		}
 	}
 	return nil
+}
+
+var createTable = regexp.MustCompile(`(?m)^create table (\w+)`)
+
+// tableNames returns the names of the queue's own tables; a file may hold
+// others, made by a Tx.
+func tableNames() (names []string, err error) {
+	for _, file := range migrations() {
+		text, err := schemaFS.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range createTable.FindAllStringSubmatch(string(text), -1) {
+			names = append(names, m[1])
+		}
+	}
+	return names, nil
 }
 
 // SQLiteVersion returns the version of SQLite that is linked in, such as

@@ -8,14 +8,13 @@ import (
 )
 
 // names are the dictionaries behind the integers in a job's row, and what the
-// writer knows of each queue. Queues stay in memory; types and workers are
-// looked up when they are not, and forgotten when they become many.
+// writer knows of each queue. Queues stay in memory.
 type names struct {
 	queues  map[string]*queueState
 	byID    map[int64]*queueState
-	types   map[string]int64
-	typeOf  map[int64]string
-	workers map[string]int64
+	order   []*queueState // by id
+	types   *dictionary
+	workers *dictionary
 }
 
 // queueState is the writer's view of a queue as of the last commit.
@@ -33,16 +32,40 @@ type minute struct {
 	in, out, failed, dead int64
 }
 
-const namesKept = 10_000
+const namesKept = 10_000 // of a dictionary in memory
+
+// dictionary is a table of names, and those of them that are in memory. When
+// they become many all are forgotten, and looked up again.
+type dictionary struct {
+	ids           map[string]int64
+	names         map[int64]string
+	find, add, by *sql.Stmt
+	touch         *sql.Stmt // nil, or what is done with an entry that was found
+	forgotten     int       // how often
+}
+
+func newDictionary(find, add, by, touch *sql.Stmt) *dictionary {
+	return &dictionary{ids: map[string]int64{}, names: map[int64]string{}, find: find, add: add, by: by, touch: touch}
+}
+
+func (d *dictionary) keep(name string, id int64) {
+	if len(d.ids) >= namesKept {
+		clear(d.ids)
+		clear(d.names)
+		d.forgotten++
+	}
+	d.ids[name], d.names[id] = id, name
+}
 
 // loadNames reads the queues with their counts.
-func loadNames(ctx context.Context, conn *sql.Conn) (*names, error) {
+func loadNames(ctx context.Context, conn *sql.Conn, st *statements) (*names, error) {
 	n := &names{
 		queues: map[string]*queueState{}, byID: map[int64]*queueState{},
-		types: map[string]int64{}, typeOf: map[int64]string{}, workers: map[string]int64{},
+		types:   newDictionary(st.findType, st.addType, st.typeName, nil),
+		workers: newDictionary(st.findWorker, st.addWorker, nil, st.seeWorker),
 	}
 	rows, err := conn.QueryContext(ctx, `select q.id, q.name, q.settings, c.blocked, c.scheduled, c.queued, c.running, c.done, c.dead, c.cancelled,
- c.minute, c.m_in, c.m_out, c.m_failed, c.m_dead from queues q join counts c on c.id = q.id`)
+ c.minute, c.m_in, c.m_out, c.m_failed, c.m_dead from queues q join counts c on c.id = q.id order by q.id`)
 	if err != nil {
 		return nil, err
 	}
@@ -57,9 +80,21 @@ func loadNames(ctx context.Context, conn *sql.Conn) (*names, error) {
 		if q.settings, err = parseSettings(text); err != nil {
 			return nil, fmt.Errorf("settings of queue %s: %w", q.name, err)
 		}
-		n.queues[q.name], n.byID[q.id] = q, q
+		n.put(q)
 	}
 	return n, rows.Err()
+}
+
+func (n *names) put(q *queueState) {
+	n.queues[q.name], n.byID[q.id] = q, q
+	n.order = append(n.order, q)
+}
+
+// drop takes the queue that was made last out again.
+func (n *names) drop(q *queueState) {
+	delete(n.queues, q.name)
+	delete(n.byID, q.id)
+	n.order = n.order[:len(n.order)-1]
 }
 
 // queue returns the queue of a name, made in the round if it is new.
@@ -82,78 +117,59 @@ func (r *round) queue(name string) (*queueState, error) {
 		return nil, err
 	}
 	q := &queueState{id: id, name: name}
-	r.w.names.queues[name], r.w.names.byID[id] = q, q
-	r.undo = append(r.undo, func() { delete(r.w.names.queues, name); delete(r.w.names.byID, id) })
+	r.w.names.put(q)
+	r.undo = append(r.undo, func() { r.w.names.drop(q) })
 	r.dirty = true
 	return q, nil
 }
 
 // typeID returns the number of a job type, made in the round if it is new.
-func (r *round) typeID(name string) (int64, error) {
-	n := r.w.names
-	id, ok := n.types[name]
-	if ok {
-		return id, nil
-	}
-	id, err := r.entry(r.w.st.findType, r.w.st.addType, name)
-	if err != nil {
-		return 0, err
-	}
-	if len(n.types) >= namesKept {
-		clear(n.types)
-		clear(n.typeOf)
-	}
-	n.types[name], n.typeOf[id] = id, name
-	r.undo = append(r.undo, func() { delete(n.types, name); delete(n.typeOf, id) })
-	return id, nil
+func (r *round) typeID(name string) (int64, error) { return r.entry(r.w.names.types, name, name) }
+
+// workerID returns the number of a worker, made in the round if it is new.
+func (r *round) workerID(name string) (int64, error) {
+	return r.entry(r.w.names.workers, name, name, r.now.wall)
 }
 
 // typeName is the inverse of typeID.
 func (r *round) typeName(id int64) (string, error) {
-	n := r.w.names
-	if name, ok := n.typeOf[id]; ok {
+	d := r.w.names.types
+	if name, ok := d.names[id]; ok {
 		return name, nil
 	}
 	var name string
-	if err := r.w.conn.QueryRowContext(context.Background(), "select name from types where id=?", id).Scan(&name); err != nil {
+	if err := d.by.QueryRow(id).Scan(&name); err != nil {
 		return "", fmt.Errorf("type %d: %w", id, err)
 	}
-	n.types[name], n.typeOf[id] = id, name
+	d.keep(name, id)
 	return name, nil
 }
 
-// workerID returns the number of a worker, made in the round if it is new.
-func (r *round) workerID(name string) (int64, error) {
-	n := r.w.names
-	if id, ok := n.workers[name]; ok {
+// entry returns the number of a name, which is made of row if it is new.
+func (r *round) entry(d *dictionary, name string, row ...any) (int64, error) {
+	if id, ok := d.ids[name]; ok {
 		return id, nil
 	}
-	id, err := r.entry(r.w.st.findWorker, r.w.st.addWorker, name, r.now.wall)
-	if err != nil {
-		return 0, err
-	}
-	if len(n.workers) >= namesKept {
-		clear(n.workers)
-	}
-	n.workers[name] = id
-	r.undo = append(r.undo, func() { delete(n.workers, name) })
-	return id, nil
-}
-
-// entry finds a name in a dictionary table, or adds it.
-func (r *round) entry(find, add *sql.Stmt, name string, more ...any) (int64, error) {
 	if err := r.begin(); err != nil {
 		return 0, err
 	}
 	var id int64
-	err := find.QueryRow(name).Scan(&id)
-	if !errors.Is(err, sql.ErrNoRows) {
-		return id, err
+	err := d.find.QueryRow(name).Scan(&id)
+	switch {
+	case err == nil && d.touch != nil:
+		r.dirty = true
+		_, err = d.touch.Exec(r.now.wall, id)
+	case errors.Is(err, sql.ErrNoRows):
+		r.dirty = true
+		var res sql.Result
+		if res, err = d.add.Exec(row...); err == nil {
+			id, err = res.LastInsertId()
+		}
 	}
-	res, err := add.Exec(append([]any{name}, more...)...)
 	if err != nil {
 		return 0, err
 	}
-	r.dirty = true
-	return res.LastInsertId()
+	d.keep(name, id)
+	r.undo = append(r.undo, func() { delete(d.ids, name); delete(d.names, id) })
+	return id, nil
 }

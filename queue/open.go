@@ -36,6 +36,8 @@ type Options struct {
 	// not call the queue.
 	OnCommit func(Seq)
 	Now      func() time.Time // nil: time.Now
+
+	mono func() time.Duration // nil: the monotonic part of Now
 }
 
 // Queue is an open database. Its methods may be called from any goroutine.
@@ -47,6 +49,7 @@ type Queue struct {
 	turns  turns
 	group  errgroup.Group
 	cancel context.CancelFunc // ends the sweep
+	reads  sync.WaitGroup     // under way
 
 	mu       sync.RWMutex // held for reading while an operation is handed over
 	closed   bool
@@ -81,13 +84,11 @@ func Open(ctx context.Context, path string, opts Options) (*Queue, error) {
 		}
 		return nil, fmt.Errorf("open %s: %w", path, asForeign(err))
 	}
-	if opts.DiskWatermark >= 0 {
-		disk.look(q.w.clock.read().wall)
-	}
+	disk.look(q.w.clock.read().wall)
 	run, cancel := context.WithCancel(context.Background())
 	q.cancel = cancel
 	q.group.Go(func() error { q.w.run(); return nil })
-	q.group.Go(func() error { q.sweepKeys(run); return nil })
+	q.group.Go(func() error { q.sweep(run); return nil })
 	return q, nil
 }
 
@@ -101,8 +102,8 @@ func (q *Queue) open(ctx context.Context, path string, opts Options, d *disk) (e
 		return err
 	}
 	q.w = &writer{
-		conn: conn, log: opts.Logger, clock: newClock(opts.Now), opts: opts, disk: d,
-		ops: make(chan *op, 1024), failed: make(chan struct{}),
+		conn: conn, log: opts.Logger, clock: newClock(&opts), opts: opts, disk: d,
+		ops: make(chan *op, 1024), failed: make(chan struct{}), watched: map[int64][]chan struct{}{},
 	}
 	if err := q.w.setUp(ctx); err != nil {
 		return err
@@ -156,37 +157,17 @@ func (w *writer) setUp(ctx context.Context) error {
 	if w.st, err = prepare(ctx, w.conn); err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}
-	if w.names, err = loadNames(ctx, w.conn); err != nil {
+	if w.names, err = loadNames(ctx, w.conn, w.st); err != nil {
 		return err
 	}
-	if err := w.loadEpoch(ctx); err != nil {
+	tables, err := tableNames()
+	if err != nil {
 		return err
 	}
-	w.bootedAt = w.clock.read().lease
-	return nil // with an empty agenda: the first round looks at everything
-}
-
-// loadEpoch reads where the file stands. A new epoch gives its ids a range of
-// their own: an id that was lost with the primary before is never given again.
-func (w *writer) loadEpoch(ctx context.Context) error {
-	if err := w.conn.QueryRowContext(ctx, "select seq, next_id from counts where id=0").Scan(&w.seq, &w.nextID); err != nil {
+	if err := guard(w.conn, &w.guarded, tables); err != nil {
 		return err
 	}
-	if err := w.conn.QueryRowContext(ctx, "select v from meta where k='epoch'").Scan(&w.epoch); err != nil {
-		return err
-	}
-	w.done.Store(w.seq)
-	if e := w.opts.Epoch; e != 0 && e != w.epoch {
-		if e < w.epoch {
-			return fmt.Errorf("epoch %d is before the file's own, %d", e, w.epoch)
-		}
-		if _, err := w.conn.ExecContext(ctx, "update meta set v=? where k='epoch'", e); err != nil {
-			return err
-		}
-		w.epoch = e
-	}
-	w.nextID = max(w.nextID, (w.epoch-1)<<36, 1)
-	return nil
+	return w.boot(ctx) // with an empty agenda: the first round looks at everything
 }
 
 // Close answers what waits, finishes the rounds under way, stops every
@@ -200,6 +181,7 @@ func (q *Queue) Close() error {
 		q.mu.Unlock()
 		q.cancel()
 		q.group.Wait() //nolint:errcheck // its functions return none
+		q.reads.Wait() // not for long: see readTimeout
 		q.closeErr = q.closeFiles()
 	})
 	return q.closeErr
@@ -255,6 +237,9 @@ func (q *Queue) Err() error {
 
 // Seq returns the last commit. What is read after it shows at least this state.
 func (q *Queue) Seq() Seq { return Seq{q.w.epoch, q.w.done.Load()} }
+
+// seq is the commit that an operation was part of.
+func (q *Queue) seq(o *op) Seq { return Seq{q.w.epoch, o.seq} }
 
 // do hands an operation to the writer and waits for its round. When ctx ends
 // first the operation may still take effect.

@@ -7,6 +7,18 @@ import (
 	"testing"
 )
 
+// listText is the statement of a page of a list.
+func listText(f Filter, next bool) string {
+	l, err := f.listing()
+	if err != nil {
+		panic(err)
+	}
+	if !next {
+		return l.text("")
+	}
+	return l.text(l.walk.after[0])
+}
+
 // TestClaimPlan pins how SQLite finds rows, on a file without statistics and
 // on one whose statistics were taken while it was empty, which is when SQLite
 // thinks a partial index is worth a scan.
@@ -20,16 +32,25 @@ func TestClaimPlan(t *testing.T) {
 		{"settle", settle, "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"},
 		{"extend", extend, "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"},
 		{"promote", row(promote, "?", ")"), "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"},
-		{"reap", expired, "SEARCH jobs USING INDEX leases (at>? AND at<?)"},
+		{"reap", expired, "SEARCH jobs USING INDEX leases (at<?)"},
 		{"due", dueJobs, "SEARCH jobs USING INDEX due (at<?)"},
 		{"stale", staleJobs, "SEARCH jobs USING INDEX expiring (expires_at>? AND expires_at<?)"},
 		{"retention", oldJobs, "SEARCH jobs USING INDEX finished (queue=? AND state=? AND at<?)"},
 		{"next due", nextDue, "SEARCH jobs USING COVERING INDEX due"},
-		{"next lease", nextLease, "SEARCH jobs USING COVERING INDEX leases (at>?)"},
+		{"next lease", nextLease, "SEARCH jobs USING COVERING INDEX leases"},
 		{"next expiry", nextExpiry, "SEARCH jobs USING INDEX expiring (expires_at>?)"},
 		{"oldest", "select oldest_queued_at_ms from queue_health", "SEARCH j USING COVERING INDEX claimable (queue=? AND priority=?)"},
-		{"dead list", "select id from jobs where " + walkOf(StateDead).where + " order by at desc, id desc limit 100", "SEARCH jobs USING COVERING INDEX finished (queue=? AND state=?)"},
-		{"queued list", "select id from jobs where " + claimOrder.where + " order by " + claimOrder.order + " limit 100", "SEARCH jobs USING COVERING INDEX claimable (queue=?)"},
+		{"dead list", listText(Filter{State: StateDead}, false), "SEARCH jobs USING INDEX finished (queue=? AND state=?)"},
+		{"dead list, next page", listText(Filter{State: StateDead, After: "1_1"}, true), "SEARCH jobs USING INDEX finished (queue=? AND state=? AND at<?)"},
+		{"dead list of an error", listText(Filter{State: StateDead, ErrorFP: "0000000000000001"}, false), "SEARCH jobs USING INDEX dead (queue=? AND error_fp=?)"},
+		{"queued list", listText(Filter{State: StateQueued}, false), "SEARCH jobs USING INDEX claimable (queue=?)"},
+		{"queued list, next page", listText(Filter{State: StateQueued, After: "1_1_1"}, true), "SEARCH jobs USING INDEX claimable (queue=? AND priority=? AND run_at>?)"},
+		{"scheduled list, next page", listText(Filter{State: StateScheduled, After: "1_1"}, true), "SEARCH jobs USING INDEX due (at>?)"},
+		{"running list, next page", listText(Filter{State: StateRunning, After: "1_1"}, true), "SEARCH jobs USING INDEX leases (at>?)"},
+		{"keep-last retention", oldest, "SEARCH jobs USING INDEX finished (queue=? AND state=?)"},
+		{"retry of many", row(retryHead, "?", ")"), "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"},
+		{"archive of many", row(archiveHead, "?", ")"), "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"},
+		{"dead by id", row(deadHead, "?", ")"), "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"},
 	}
 	for _, analyzed := range []bool{false, true} {
 		q, err := Open(context.Background(), filepath.Join(t.TempDir(), "q.db"), Options{DiskWatermark: -1})

@@ -17,11 +17,13 @@ const (
 // view runs f on one snapshot of the file.
 func (q *Queue) view(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
 	q.mu.RLock()
-	closed := q.closed
-	q.mu.RUnlock()
-	if closed {
+	if q.closed {
+		q.mu.RUnlock()
 		return ErrClosed
 	}
+	q.reads.Add(1) // Close waits for it
+	q.mu.RUnlock()
+	defer q.reads.Done()
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	tx, err := q.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
@@ -30,6 +32,21 @@ func (q *Queue) view(ctx context.Context, f func(context.Context, *sql.Tx) error
 	}
 	defer tx.Rollback() //nolint:errcheck // nothing was written
 	return f(ctx, tx)
+}
+
+// eachOf calls f for each row that a statement returns.
+func eachOf(ctx context.Context, tx *sql.Tx, f func(*sql.Rows) error, query string, args ...any) error {
+	rows, err := tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // Job returns a job with its payload and its runs. Errors: ErrNotFound,
@@ -110,11 +127,8 @@ func scanJob(rows *sql.Rows) (Job, error) {
 	if err != nil {
 		return j, fmt.Errorf("settings of queue %s: %w", j.Queue, err)
 	}
-	p, err := policyOf(spec, &s)
-	if err != nil {
-		return j, fmt.Errorf("spec of job %d: %w", j.ID, err)
-	}
-	j.MaxAttempts, j.Timeout, j.Backoff, j.Tags = p.MaxAttempts, p.timeout(), *p.Backoff, p.Tags
+	p := policyOf(spec, &s)
+	j.MaxAttempts, j.Timeout, j.Backoff, j.Tags = p.MaxAttempts, p.Timeout, p.Backoff, p.Tags
 	j.RunAt, j.StartedAt, j.CreatedAt = fromMS(runAt), fromMS(started), fromMS(created)
 	j.ExpiresAt, j.ArchivedAt = fromMS(expires.Int64), fromMS(archived.Int64)
 	j.CancelRequested, j.LastError = flags&flagCancel != 0, lastError.String
@@ -151,26 +165,77 @@ func runsOf(ctx context.Context, tx *sql.Tx, id int64) ([]Run, error) {
 }
 
 // Queues returns every queue, by name. Errors: ErrClosed, ctx.Err().
-func (q *Queue) Queues(ctx context.Context) ([]Info, error) {
+func (q *Queue) Queues(ctx context.Context) ([]Info, error) { return q.queues(ctx, "") }
+
+// queues returns the queue of a name, or all.
+func (q *Queue) queues(ctx context.Context, name string) ([]Info, error) {
 	var out []Info
 	err := q.view(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		rows, err := tx.QueryContext(ctx, `select h.queue, h.paused, c.blocked, h.scheduled, h.queued, h.running, h.done, h.dead, h.cancelled,
- h.oldest_queued_at_ms, coalesce(h.last_error, ''), h.last_error_at_ms
- from queue_health h join queues q on q.name = h.queue join counts c on c.id = q.id order by h.queue`)
+		rows, err := tx.QueryContext(ctx, `select h.queue, h.paused, q.settings, c.blocked, h.scheduled, h.queued, h.running, h.done, h.dead,
+ h.cancelled, h.oldest_queued_at_ms, coalesce(h.last_error, ''), h.last_error_at_ms
+ from queue_health h join queues q on q.name = h.queue join counts c on c.id = q.id where ?1 in ('', h.queue) order by h.queue`, name)
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
 		for rows.Next() {
-			var i Info
-			var oldest, failed sql.NullInt64
-			c := &i.Counts
-			if err := rows.Scan(&i.Name, &i.Paused, &c.Blocked, &c.Scheduled, &c.Queued, &c.Running, &c.Done, &c.Dead, &c.Cancelled,
-				&oldest, &i.LastError, &failed); err != nil {
+			i, err := scanInfo(rows)
+			if err != nil {
 				return err
 			}
-			i.OldestAt, i.LastErrorAt = fromMS(oldest.Int64), fromMS(failed.Int64)
 			out = append(out, i)
+		}
+		return rows.Err()
+	})
+	return out, err
+}
+
+func scanInfo(rows *sql.Rows) (Info, error) {
+	var i Info
+	var text []byte
+	var oldest, failed sql.NullInt64
+	c := &i.Counts
+	if err := rows.Scan(&i.Name, &i.Paused, &text, &c.Blocked, &c.Scheduled, &c.Queued, &c.Running, &c.Done, &c.Dead, &c.Cancelled,
+		&oldest, &i.LastError, &failed); err != nil {
+		return i, err
+	}
+	s, err := parseSettings(text)
+	if err != nil {
+		return i, fmt.Errorf("settings of queue %s: %w", i.Name, err)
+	}
+	i.Settings = s.public()
+	i.OldestAt, i.LastErrorAt = fromMS(oldest.Int64), fromMS(failed.Int64)
+	return i, nil
+}
+
+// Minute is what a queue did in a minute.
+type Minute struct {
+	Queue                        string
+	At                           time.Time // its beginning
+	Enqueued, Done, Failed, Dead int64
+}
+
+// Throughput returns the minutes since a time in which a queue (empty: any)
+// did something, oldest first. They are kept for 30 days.
+//
+// Errors: ErrClosed, ctx.Err().
+func (q *Queue) Throughput(ctx context.Context, queue string, since time.Time) ([]Minute, error) {
+	var out []Minute
+	err := q.view(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		rows, err := tx.QueryContext(ctx, `select queue, minute_ms, sum(enqueued), sum(done), sum(failed), sum(dead) from throughput
+ where ?1 in ('', queue) and minute_ms >= ?2 group by minute_ms, queue order by minute_ms, queue`, queue, since.UnixMilli())
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var m Minute
+			var at int64
+			if err := rows.Scan(&m.Queue, &at, &m.Enqueued, &m.Done, &m.Failed, &m.Dead); err != nil {
+				return err
+			}
+			m.At = time.UnixMilli(at)
+			out = append(out, m)
 		}
 		return rows.Err()
 	})

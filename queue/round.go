@@ -1,9 +1,9 @@
 package queue
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // round is one transaction of the writer. It has one time, and changes the
@@ -21,6 +21,7 @@ type round struct {
 	delta  map[*queueState]*delta
 	next   agenda   // the writer's after the round
 	done   []func() // what the commit makes true
+	finals []int64  // jobs that came to an end
 	dealt  []*claim // claims with jobs, in order
 }
 
@@ -34,13 +35,13 @@ type delta struct {
 func (r *round) run(housekeeping bool) error {
 	r.nextID, r.next = r.w.nextID, r.w.due
 	r.delta = map[*queueState]*delta{}
+	if err := r.step(); err != nil {
+		return fmt.Errorf("step of the clock: %w", err)
+	}
 	if err := r.finish(); err != nil {
 		return fmt.Errorf("finish: %w", err)
 	}
 	for _, o := range r.batch {
-		if o.admin == nil {
-			continue
-		}
 		if err := r.admin(o); err != nil {
 			return err
 		}
@@ -59,17 +60,62 @@ func (r *round) run(housekeeping bool) error {
 	return nil
 }
 
-// admin runs one change by hand. A refusal comes before the first statement
-// that changes anything, so it fails its own operation alone.
+// admin runs one change by hand, or a transaction. A refusal comes before the
+// first statement that changes anything, so it fails its own operation alone.
 func (r *round) admin(o *op) error {
+	switch {
+	case o.tx != nil:
+		return r.transact(o)
+	case o.admin == nil:
+		return nil
+	}
 	o.err = nil
 	err := o.admin(r)
-	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrWrongState) {
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrNoQueue) || errors.Is(err, ErrWrongState) {
 		o.err = err
 		return nil
 	}
 	return err
 }
+
+// attempt runs f under a savepoint. Unless f reports success, all that it did
+// is undone, in the file and in the round.
+func (r *round) attempt(f func() (ok bool, err error)) error {
+	if err := r.begin(); err != nil {
+		return err
+	}
+	if _, err := r.w.st.savepoint.Exec(); err != nil {
+		return err
+	}
+	before := *r
+	before.delta = make(map[*queueState]*delta, len(r.delta))
+	for q, d := range r.delta {
+		before.delta[q] = new(*d)
+	}
+	ok, err := f()
+	if err != nil {
+		return err
+	}
+	if !ok {
+		if _, err := r.w.st.rollbackTo.Exec(); err != nil {
+			return err
+		}
+		undo(r.undo[len(before.undo):])
+		*r = before
+	}
+	_, err = r.w.st.releaseTo.Exec()
+	return err
+}
+
+// undo takes back what was noted, the last first.
+func undo(noted []func()) {
+	for _, f := range slices.Backward(noted) {
+		f()
+	}
+}
+
+// ended notes that a job came to an end, for those who wait for it.
+func (r *round) ended(id int64) { r.finals = append(r.finals, id) }
 
 func (r *round) begin() error {
 	if r.open {
@@ -116,12 +162,13 @@ func (r *round) count(q *queueState, s State) int64 {
 // commit writes the counts and makes the round durable. A round that changed
 // nothing leaves no trace in the file.
 func (r *round) commit() error {
+	w := r.w
 	if !r.dirty {
 		r.rollback()
-		r.w.due = r.next
+		w.due = r.next
+		r.settled()
 		return nil
 	}
-	w := r.w
 	for q, d := range r.delta {
 		if err := r.writeCounts(q, d); err != nil {
 			return fmt.Errorf("count: %w", err)
@@ -144,13 +191,27 @@ func (r *round) commit() error {
 			q.counts[s] += d.counts[s]
 		}
 	}
-	for _, f := range r.done {
-		f()
-	}
+	r.settled()
 	if w.opts.OnCommit != nil {
 		w.opts.OnCommit(Seq{w.epoch, w.seq})
 	}
 	return nil
+}
+
+// settled makes true in memory what depended on the end of the round.
+func (r *round) settled() {
+	for _, f := range r.done {
+		f()
+	}
+	if len(r.w.watched) == 0 {
+		return
+	}
+	for _, id := range r.finals {
+		for _, ended := range r.w.watched[id] {
+			close(ended)
+		}
+		delete(r.w.watched, id)
+	}
 }
 
 func (r *round) writeCounts(q *queueState, d *delta) error {
@@ -160,8 +221,10 @@ func (r *round) writeCounts(q *queueState, d *delta) error {
 			if _, err := r.w.st.closeMinute.Exec(q.id, m.at, m.in, m.out, m.failed, m.dead); err != nil {
 				return err
 			}
-			if _, err := r.w.st.oldMinutes.Exec(q.id, now-int64(throughputBy.Minutes())); err != nil {
-				return err
+			if r.next.paused <= r.now.mono {
+				if _, err := r.w.st.oldMinutes.Exec(q.id, now-int64(throughputBy.Minutes())); err != nil {
+					return err
+				}
 			}
 		}
 		m = minute{at: now}
@@ -191,9 +254,7 @@ func (r *round) rollback() {
 	}
 	r.open = false
 	r.w.st.rollback.Exec() //nolint:errcheck // see above
-	for _, f := range r.undo {
-		f()
-	}
+	undo(r.undo)
 }
 
 // answer tells the callers. Claims that found nothing wait on.
@@ -217,10 +278,4 @@ func (r *round) answer() {
 		o.seq = r.w.seq
 		close(o.done)
 	}
-}
-
-func scanInt(stmt *sql.Stmt, args ...any) (int64, bool, error) {
-	var n sql.NullInt64
-	err := stmt.QueryRow(args...).Scan(&n)
-	return n.Int64, n.Valid, err
 }

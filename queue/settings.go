@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 )
@@ -8,12 +9,49 @@ import (
 // settings are a queue's own, in the column queues.settings; what is absent
 // has its default. Durations are milliseconds.
 type settings struct {
-	Paused      bool             `json:"paused,omitempty"`
-	MaxAttempts int              `json:"max_attempts,omitempty"`
-	TimeoutMS   int64            `json:"timeout_ms,omitempty"`
-	LeaseMS     int64            `json:"lease_ms,omitempty"`
-	Backoff     *Backoff         `json:"backoff,omitempty"`
-	RetentionMS map[string]int64 `json:"retention_ms,omitempty"` // by state; negative: for ever
+	Paused      bool            `json:"paused,omitempty"`
+	MaxAttempts int             `json:"max_attempts,omitempty"`
+	TimeoutMS   int64           `json:"timeout_ms,omitempty"`
+	LeaseMS     int64           `json:"lease_ms,omitempty"`
+	Backoff     *backoff        `json:"backoff,omitempty"`
+	Durability  string          `json:"durability,omitempty"`
+	MaxDepth    int64           `json:"max_depth,omitempty"`
+	Keep        map[string]keep `json:"keep,omitempty"` // by the name of the state
+}
+
+// keep is a Retention as it is stored.
+type keep struct {
+	AgeMS int64 `json:"age_ms,omitempty"` // 0: the state's default; negative: for ever
+	Last  int64 `json:"last,omitempty"`   // 0: any number
+}
+
+// backoff is a Backoff as it is stored.
+type backoff struct {
+	Kind     BackoffKind `json:"kind"`
+	BaseMS   int64       `json:"base_ms,omitempty"`
+	MaxMS    int64       `json:"max_ms,omitempty"`
+	DelaysMS []int64     `json:"delays_ms,omitempty"`
+}
+
+func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+func storedBackoff(b *Backoff) *backoff {
+	if b == nil {
+		return nil
+	}
+	s := &backoff{Kind: b.Kind, BaseMS: b.Base.Milliseconds(), MaxMS: b.Max.Milliseconds()}
+	for _, d := range b.Delays {
+		s.DelaysMS = append(s.DelaysMS, d.Milliseconds())
+	}
+	return s
+}
+
+func (s *backoff) public() Backoff {
+	b := Backoff{Kind: s.Kind, Base: millis(s.BaseMS), Max: millis(s.MaxMS)}
+	for _, ms := range s.DelaysMS {
+		b.Delays = append(b.Delays, millis(ms))
+	}
+	return b
 }
 
 func parseSettings(text []byte) (settings, error) {
@@ -25,66 +63,65 @@ func parseSettings(text []byte) (settings, error) {
 	return s, err
 }
 
-// retention is how long the queue's jobs are kept in a final state; negative
-// means for ever.
-func (s *settings) retention(state State) time.Duration {
-	if ms, ok := s.RetentionMS[state.String()]; ok {
-		return time.Duration(ms) * time.Millisecond
+// retention is how long the queue's jobs are kept in a final state, and how
+// many of them.
+func (s *settings) retention(state State) keep {
+	k := s.Keep[state.String()]
+	if k.AgeMS == 0 {
+		k.AgeMS = DefaultRetention.Milliseconds()
+		if state == StateDead {
+			k.AgeMS = -1
+		}
 	}
-	if state == StateDead {
-		return -1
-	}
-	return DefaultRetention
+	return k
 }
 
-func (s *settings) lease() time.Duration {
-	if s.LeaseMS > 0 {
-		return time.Duration(s.LeaseMS) * time.Millisecond
-	}
-	return DefaultLease
-}
+func (s *settings) lease() time.Duration { return cmp.Or(millis(s.LeaseMS), DefaultLease) }
 
-// policy is what bounds a job's runs: its own wishes where it has any, else
-// its queue's settings, else the defaults. Own is also the column jobs.spec.
-type policy struct {
+// spec is what a job has of its own, in the column jobs.spec; what is absent
+// is as its queue's settings have it.
+type spec struct {
 	MaxAttempts int               `json:"max_attempts,omitempty"`
 	TimeoutMS   int64             `json:"timeout_ms,omitempty"`
-	Backoff     *Backoff          `json:"backoff,omitempty"`
+	Backoff     *backoff          `json:"backoff,omitempty"`
 	Tags        map[string]string `json:"tags,omitempty"`
 }
 
-func (p *policy) empty() bool {
-	return p.MaxAttempts == 0 && p.TimeoutMS == 0 && p.Backoff == nil && len(p.Tags) == 0
+func (s *spec) empty() bool {
+	return s.MaxAttempts == 0 && s.TimeoutMS == 0 && s.Backoff == nil && len(s.Tags) == 0
 }
 
-func (p *policy) timeout() time.Duration { return time.Duration(p.TimeoutMS) * time.Millisecond }
+// policy is what bounds a job's runs: its own wishes where it has any, else
+// its queue's settings, else the defaults.
+type policy struct {
+	MaxAttempts int
+	Timeout     time.Duration
+	Backoff     Backoff
+	Tags        map[string]string
+}
 
-// policyOf reads a job's spec over its queue's settings.
-func policyOf(spec []byte, s *settings) (policy, error) {
-	var p policy
-	if len(spec) > 0 {
-		if err := json.Unmarshal(spec, &p); err != nil {
-			return p, err
+// policyOf reads a job's spec over its queue's settings. A wish that cannot be
+// read is none: one bad row must not hold up the others.
+func policyOf(text []byte, s *settings) policy {
+	var own spec
+	if len(text) > 0 && json.Unmarshal(text, &own) != nil {
+		own = spec{}
+	}
+	p := policy{
+		MaxAttempts: cmp.Or(own.MaxAttempts, s.MaxAttempts, DefaultMaxAttempts),
+		Timeout:     cmp.Or(millis(own.TimeoutMS), millis(s.TimeoutMS), DefaultTimeout),
+		Tags:        own.Tags,
+	}
+	if p.Timeout < 0 || p.Timeout > MaxTimeout {
+		p.Timeout = MaxTimeout
+	}
+	for _, b := range []*backoff{own.Backoff, s.Backoff} {
+		if b != nil {
+			if p.Backoff = b.public(); p.Backoff.Validate() == nil {
+				return p
+			}
 		}
 	}
-	if p.MaxAttempts == 0 {
-		p.MaxAttempts = s.MaxAttempts
-	}
-	if p.MaxAttempts == 0 {
-		p.MaxAttempts = DefaultMaxAttempts
-	}
-	if p.TimeoutMS == 0 {
-		p.TimeoutMS = s.TimeoutMS
-	}
-	if p.TimeoutMS == 0 {
-		p.TimeoutMS = DefaultTimeout.Milliseconds()
-	}
-	if p.Backoff == nil {
-		p.Backoff = s.Backoff
-	}
-	if p.Backoff == nil {
-		b := DefaultBackoff()
-		p.Backoff = &b
-	}
-	return p, nil
+	p.Backoff = DefaultBackoff()
+	return p
 }

@@ -35,9 +35,9 @@ const (
 	setProgress = `insert into outcomes(id,progress) values (?,?) on conflict(id) do update set progress=excluded.progress`
 
 	// What a run's end, an extend or the reaper needs to know of a job.
-	heldColumns = `id,queue,run,state,failures,crashes,interruptions,started_at,worker,flags,spec`
+	heldColumns = `id,queue,run,state,failures,crashes,interruptions,started_at,worker,flags,expires_at,spec`
 	held        = `select ` + heldColumns + ` from jobs not indexed where id=?`
-	expired     = `select ` + heldColumns + ` from jobs where state=5 and at>? and at<=? order by at limit ?`
+	expired     = `select ` + heldColumns + ` from jobs where state=5 and at<=? order by at limit ?`
 
 	settle = `update jobs not indexed set state=?, at=?, run_at=coalesce(?,run_at), failures=?, crashes=?, interruptions=?, flags=?, error_fp=coalesce(?,error_fp) where id=?`
 	extend = `update jobs not indexed set at=? where id=? and run=? and state=5`
@@ -45,14 +45,24 @@ const (
 	insertRun = `insert into job_runs(job,run,started_at,ended_at,outcome,worker,error) values (?,?,?,?,?,?,?)`
 	trimRuns  = `delete from job_runs where job=? and run<=?`
 
-	dueJobs    = `select id,queue from jobs where state=3 and at<=? order by at limit ?`
-	promote    = `update jobs not indexed set state=4, at=1099511627776 where id in (`
-	staleJobs  = `select ` + heldColumns + ` from jobs where expires_at is not null and state in (3,4) and expires_at<=? order by expires_at limit ?`
-	oldJobs    = `select id,flags from jobs where queue=? and state=? and state>=6 and at<=? order by at limit ?`
+	dueJobs   = `select id,queue from jobs where state=3 and at<=? order by at limit ?`
+	promote   = `update jobs not indexed set state=4, at=1099511627776 where id in (`
+	staleJobs = `select ` + heldColumns + ` from jobs where expires_at is not null and state in (3,4) and expires_at<=? order by expires_at limit ?`
+	oldJobs   = `select id,flags from jobs where queue=? and state=? and state>=6 and at<=? order by at limit ?`
+	// The oldest finished jobs of a state, without the archived ones, which are kept by their age alone.
+	oldest     = `select id,flags from jobs where queue=? and state=? and state>=6 and flags&16=0 order by at limit ?`
 	deleteJobs = `delete from jobs where id in (`
 
+	// The machine's clock was set.
+	shiftLeases = `update jobs set at=at+?, started_at=started_at+? where state=5`
+
+	// By hand.
+	deadHead    = `select id,queue,flags from jobs not indexed where state=7 and id in (`
+	retryHead   = `update jobs not indexed set state=4, at=1099511627776, run_at=?, failures=0, crashes=0, flags=flags&~18, archived_at=null, expires_at=null where id in (`
+	archiveHead = `update jobs not indexed set flags=flags|16, archived_at=? where id in (`
+
 	nextDue     = `select min(at) from jobs where state=3`
-	nextLease   = `select min(at) from jobs where state=5 and at>?`
+	nextLease   = `select min(at) from jobs where state=5`
 	nextExpiry  = `select min(expires_at) from jobs where expires_at is not null and state in (3,4)`
 	addCounts   = `update counts set blocked=blocked+?, scheduled=scheduled+?, queued=queued+?, running=running+?, done=done+?, dead=dead+?, cancelled=cancelled+?, minute=?, m_in=?, m_out=?, m_failed=?, m_dead=? where id=?`
 	closeRound  = `update counts set seq=?, next_id=?, committed_at=? where id=0`
@@ -68,10 +78,12 @@ type statements struct {
 	nextDue, nextLease, nextExpiry, addCounts, closeRound            *sql.Stmt
 	closeMinute, setQueueErr, oldJobs, deleteKey, oldMinutes         *sql.Stmt
 	findType, addType, findWorker, addWorker, addQueue, addCount     *sql.Stmt
-	retry, flag, putPayload, dropPayload                             *sql.Stmt
+	flag, putPayload, dropPayload, setPayload, oldest, shiftLeases   *sql.Stmt
+	typeName, seeWorker, deleteWorker, setSettings                   *sql.Stmt
 
-	insertJobs, insertPayloads, insertKeys, claim, ack, setResults, setErrors *bulk
-	promote, deleteJobs, deletePayloads, deleteOutcomes, deleteRuns           *bulk
+	insertJobs, insertPayloads, insertKeys, claim, ack, setResults, setErrors *listStmt
+	promote, deleteJobs, deletePayloads, deleteOutcomes, deleteRuns           *listStmt
+	dead, retry, archive                                                      *listStmt
 }
 
 func prepare(ctx context.Context, conn *sql.Conn) (*statements, error) {
@@ -92,10 +104,15 @@ func prepare(ctx context.Context, conn *sql.Conn) (*statements, error) {
 		&s.findType:   "select id from types where name=?", &s.addType: "insert into types(name) values (?)",
 		&s.findWorker: "select id from workers where name=?", &s.addWorker: "insert into workers(name,seen_at) values (?,?)",
 		&s.addQueue: "insert into queues(name) values (?)", &s.addCount: "insert into counts(id) values (?)",
-		&s.retry:       "update jobs not indexed set state=4, at=1099511627776, run_at=?, failures=0, crashes=0, flags=?, archived_at=null, expires_at=null, payload=iif(?,?,payload) where id=?",
-		&s.flag:        "update jobs not indexed set flags=? where id=?",
-		&s.putPayload:  "insert into payloads(id,data) values (?,?) on conflict(id) do update set data=excluded.data",
-		&s.dropPayload: "delete from payloads where id=?",
+		&s.oldest: oldest, &s.shiftLeases: shiftLeases,
+		&s.typeName:     "select name from types where id=?",
+		&s.seeWorker:    "update workers set seen_at=? where id=?",
+		&s.deleteWorker: "delete from workers where id=? and seen_at<?",
+		&s.setSettings:  "update queues set settings=? where id=?",
+		&s.setPayload:   "update jobs not indexed set flags=?, payload=? where id=?",
+		&s.flag:         "update jobs not indexed set flags=? where id=?",
+		&s.putPayload:   "insert into payloads(id,data) values (?,?) on conflict(id) do update set data=excluded.data",
+		&s.dropPayload:  "delete from payloads where id=?",
 	}
 	for dst, text := range single {
 		stmt, err := conn.PrepareContext(ctx, text) //nolint:sqlclosecheck // it lives as long as the connection
@@ -104,7 +121,7 @@ func prepare(ctx context.Context, conn *sql.Conn) (*statements, error) {
 		}
 		*dst = stmt
 	}
-	lists := map[**bulk][3]string{
+	lists := map[**listStmt][3]string{
 		&s.insertJobs:     {insertJobsHead, insertJobsRow, ""},
 		&s.insertPayloads: {insertPayloads, "(?,?)", ""},
 		&s.insertKeys:     {insertKeysHead, insertKeysRow, insertKeysTail},
@@ -113,13 +130,16 @@ func prepare(ctx context.Context, conn *sql.Conn) (*statements, error) {
 		&s.setResults:     {setResults, "(?,?)", onResult},
 		&s.setErrors:      {setErrors, "(?,?)", onError},
 		&s.promote:        {promote, "?", ")"},
+		&s.dead:           {deadHead, "?", ")"},
+		&s.retry:          {retryHead, "?", ")"},
+		&s.archive:        {archiveHead, "?", ")"},
 		&s.deleteJobs:     {deleteJobs, "?", ")"},
 		&s.deletePayloads: {"delete from payloads where id in (", "?", ")"},
 		&s.deleteOutcomes: {"delete from outcomes where id in (", "?", ")"},
 		&s.deleteRuns:     {"delete from job_runs where job in (", "?", ")"},
 	}
 	for dst, parts := range lists {
-		l, err := prepareBulk(ctx, conn, parts[0], parts[1], parts[2])
+		l, err := prepareList(ctx, conn, parts[0], parts[1], parts[2])
 		if err != nil {
 			return nil, err
 		}

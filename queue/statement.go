@@ -17,14 +17,14 @@ import (
 // of any length is cut greedily: 100 = 64 + 16 + 16 + 4.
 var sizes = [...]int{64, 16, 4, 1}
 
-// bulk is a statement over a list of rows, "…head row, row, row tail…".
-type bulk struct {
+// listStmt is a statement over a list of rows, "…head row, row, row tail…".
+type listStmt struct {
 	stmts [len(sizes)]*sql.Stmt
 	width int // parameters a row
 }
 
-func prepareBulk(ctx context.Context, conn *sql.Conn, head, row, tail string) (*bulk, error) {
-	l := &bulk{width: strings.Count(row, "?")}
+func prepareList(ctx context.Context, conn *sql.Conn, head, row, tail string) (*listStmt, error) {
+	l := &listStmt{width: strings.Count(row, "?")}
 	for i, n := range sizes {
 		text := head + strings.TrimSuffix(strings.Repeat(row+",", n), ",") + tail
 		stmt, err := conn.PrepareContext(ctx, text) //nolint:sqlclosecheck // it lives as long as the connection
@@ -38,7 +38,7 @@ func prepareBulk(ctx context.Context, conn *sql.Conn, head, row, tail string) (*
 
 // each calls run for every cut of rows, a flat list of parameters, with the
 // statement for it and its parameters between pre and post.
-func (l *bulk) each(pre, rows, post []any, run func(*sql.Stmt, []any) error) error {
+func (l *listStmt) each(pre, rows, post []any, run func(*sql.Stmt, []any) error) error {
 	args := make([]any, 0, len(pre)+min(len(rows), sizes[0]*l.width)+len(post))
 	for i, n := range sizes {
 		for len(rows) >= n*l.width {
@@ -53,7 +53,7 @@ func (l *bulk) each(pre, rows, post []any, run func(*sql.Stmt, []any) error) err
 }
 
 // exec runs the statement over rows and returns how many rows it changed.
-func (l *bulk) exec(pre, rows, post []any) (changed int64, err error) {
+func (l *listStmt) exec(pre, rows, post []any) (changed int64, err error) {
 	err = l.each(pre, rows, post, func(stmt *sql.Stmt, args []any) error {
 		res, err := stmt.Exec(args...)
 		if err != nil {
@@ -67,7 +67,7 @@ func (l *bulk) exec(pre, rows, post []any) (changed int64, err error) {
 }
 
 // query runs the statement over rows and calls scan for each row it returns.
-func (l *bulk) query(pre, rows, post []any, scan func(*sql.Rows) error) error {
+func (l *listStmt) query(pre, rows, post []any, scan func(*sql.Rows) error) error {
 	return l.each(pre, rows, post, func(stmt *sql.Stmt, args []any) error {
 		return scanAll(stmt, args, scan)
 	})

@@ -3,7 +3,6 @@ package queue
 import (
 	"crypto/hmac"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base64"
 	"hash"
 	"strconv"
@@ -83,5 +82,5 @@ func (s *signer) parse(token string) (lease, bool) {
 		return l, false
 	}
 	want := s.mac(make([]byte, 0, macLen), []byte(token[:cut]))
-	return l, subtle.ConstantTimeCompare(got, want) == 1 && n[0] == s.epoch
+	return l, hmac.Equal(got, want) && n[0] == s.epoch
 }

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-func (s *Spec) validate() error {
+func (s *Spec) validate(now time.Time) error {
 	if err := validName("queue", s.Queue); err != nil {
 		return err
 	}
@@ -30,13 +30,13 @@ func (s *Spec) validate() error {
 		return bad("delay_ms", "must be from 0 to %d", MaxDelay.Milliseconds())
 	case s.Delay > 0 && !s.RunAt.IsZero():
 		return bad("delay_ms", "goes not together with run_at_ms: give one of them")
-	case !s.RunAt.IsZero() && !plausible(s.RunAt):
+	case !s.RunAt.IsZero() && !plausible(s.RunAt, now):
 		return bad("run_at_ms", "must be a time in Unix milliseconds, at most ten years ahead")
-	case !s.ExpiresAt.IsZero() && !plausible(s.ExpiresAt):
+	case !s.ExpiresAt.IsZero() && !plausible(s.ExpiresAt, now):
 		return bad("expires_at_ms", "must be a time in Unix milliseconds, at most ten years ahead")
 	case s.MaxAttempts < 0 || s.MaxAttempts > MaxAttempts:
 		return bad("max_attempts", "must be from 1 to %d, or 0 for the queue's setting", MaxAttempts)
-	case s.Timeout < 0 || s.Timeout > MaxTimeout || s.Timeout > 0 && s.Timeout < time.Millisecond:
+	case !validTimeout(s.Timeout):
 		return bad("timeout_ms", "must be from 1 to %d, or 0 for the queue's setting", MaxTimeout.Milliseconds())
 	case len(s.IdempotencyKey) > MaxKey:
 		return bad("idempotency_key", "at most %d bytes", MaxKey)
@@ -50,8 +50,12 @@ func (s *Spec) validate() error {
 }
 
 // plausible tells seconds and microseconds from milliseconds.
-func plausible(t time.Time) bool {
-	return t.UnixMilli() > none && t.Before(time.Now().Add(MaxDelay))
+func plausible(t, now time.Time) bool {
+	return t.UnixMilli() > none && t.Before(now.Add(MaxDelay))
+}
+
+func validTimeout(d time.Duration) bool {
+	return d == 0 || d >= time.Millisecond && d <= MaxTimeout
 }
 
 func validTags(tags map[string]string) error {
@@ -117,7 +121,7 @@ func validBatch(field string, n int) error {
 func validAcks(field string, acks []Ack) error {
 	for i, a := range acks {
 		if err := validJSON("result", a.Result, MaxResult); err != nil {
-			return inBatch(err, field, i, len(acks)+1)
+			return inBatch(err, field, i)
 		}
 	}
 	return validBatch(field, len(acks))
@@ -125,11 +129,29 @@ func validAcks(field string, acks []Ack) error {
 
 func validFails(field string, fails []Fail) error {
 	for i, f := range fails {
-		if f.RetryIn > MaxDelay {
-			return inBatch(&SpecError{"retry_in_ms", fmt.Sprintf("must be from 0 to %d", MaxDelay.Milliseconds())}, field, i, len(fails)+1)
+		if f.RetryIn != nil {
+			if err := validDelay("retry_in_ms", *f.RetryIn); err != nil {
+				return inBatch(err, field, i)
+			}
 		}
 	}
 	return validBatch(field, len(fails))
+}
+
+func validSnoozes(field string, snoozes []Snooze) error {
+	for i, s := range snoozes {
+		if err := validDelay("delay_ms", s.Delay); err != nil {
+			return inBatch(err, field, i)
+		}
+	}
+	return validBatch(field, len(snoozes))
+}
+
+func validDelay(field string, d time.Duration) error {
+	if d < 0 || d > MaxDelay {
+		return &SpecError{field, fmt.Sprintf("must be from 0 to %d", MaxDelay.Milliseconds())}
+	}
+	return nil
 }
 
 func validExtends(field string, extends []Extend) error {
@@ -139,17 +161,14 @@ func validExtends(field string, extends []Extend) error {
 			err = validJSON("progress", e.Progress, MaxProgress)
 		}
 		if err != nil {
-			return inBatch(err, field, i, len(extends)+1)
+			return inBatch(err, field, i)
 		}
 	}
 	return validBatch(field, len(extends))
 }
 
-// inBatch names the item of a batch of several that err is about.
-func inBatch(err error, field string, i, n int) error {
-	if n == 1 {
-		return err
-	}
+// inBatch names the item of a batch that err is about.
+func inBatch(err error, field string, i int) error {
 	prefix := fmt.Sprintf("%s[%d].", field, i)
 	var spec *SpecError
 	if errors.As(err, &spec) {

@@ -35,6 +35,7 @@ func TestBadSpecs(t *testing.T) {
 			{Queue: "q", Backoff: &queue.Backoff{Kind: "fixed"}},
 			{Queue: "q", Backoff: &queue.Backoff{Kind: "list"}},
 			{Queue: "q", Backoff: &queue.Backoff{Kind: "fixed", Base: -1}},
+			{Queue: "q", Backoff: &queue.Backoff{Kind: "fixed", Base: 1}},
 			{Queue: "q", Backoff: &queue.Backoff{Kind: "list", Delays: []time.Duration{-1}}},
 		},
 	} {
@@ -42,7 +43,7 @@ func TestBadSpecs(t *testing.T) {
 			_, _, err := q.Enqueue(ctx, s)
 			var spec *queue.SpecError
 			var large *queue.TooLargeError
-			if !(errors.As(err, &spec) && spec.Field == field) && !(errors.As(err, &large) && large.Field == field) {
+			if !(errors.As(err, &spec) && spec.Field == "jobs[0]."+field) && !(errors.As(err, &large) && large.Field == "jobs[0]."+field) {
 				t.Errorf("%s: got %v", field, err)
 			}
 			_, _, err = q.Enqueue(ctx, queue.Spec{Queue: "ok"}, s)
@@ -71,7 +72,7 @@ func TestBadClaims(t *testing.T) {
 		"lease_ms":    {{Queues: ok, Lease: -1}, {Queues: ok, Lease: 1}, {Queues: ok, Lease: 25 * time.Hour}},
 		"worker":      {{Queues: ok, Worker: strings.Repeat("w", 129)}},
 		"acks[0].res": {{Queues: ok, Acks: []queue.Ack{{Result: json.RawMessage("{")}}}},
-		"fails[0].re": {{Queues: ok, Fails: []queue.Fail{{RetryIn: math.MaxInt64}}}},
+		"fails[0].re": {{Queues: ok, Fails: []queue.Fail{{RetryIn: new(time.Duration(math.MaxInt64))}}}},
 	} {
 		for _, r := range reqs {
 			if _, _, err := q.Claim(ctx, r); err == nil || !strings.HasPrefix(err.Error(), field) {

@@ -8,11 +8,10 @@ import (
 
 // claim is a claim on its way through the writer, perhaps through many rounds.
 type claim struct {
-	queues []string
+	queues []string // in the order of preference
 	max    int
 	lease  time.Duration // 0: the queue's setting
 	worker string
-	turn   int // rotates the order of queues
 
 	state    atomic.Int32
 	answered chan struct{} // closed when jobs and seq are set

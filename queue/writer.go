@@ -27,8 +27,9 @@ type writer struct {
 	seq      int64
 	wait     waiters
 	due      agenda
-	bootedAt int64 // lease clock
-	returned []*op // jobs of claimers that went away, for the next round
+	returned []*op                     // jobs of claimers that went away, for the next round
+	watched  map[int64][]chan struct{} // closed when the job comes to an end
+	guarded  atomic.Bool               // statements are those of a Tx
 	ops      chan *op
 	done     atomic.Int64 // seq of the last commit, for readers
 	failed   chan struct{}
@@ -38,11 +39,12 @@ type writer struct {
 // op is one call on its way through the writer. The parts that are set are
 // executed in the order of the fields.
 type op struct {
-	finish  []finish             // acks, fails, releases and extends
-	admin   func(r *round) error // one change by hand
-	enqueue []*row
-	claim   *claim
-	forget  *claim // a claimer that went away
+	finish []finish             // acks, fails, releases, snoozes and extends
+	admin  func(r *round) error // one change by hand, or
+	tx     *txCall              // a transaction of the caller
+	rows   []*row               // jobs to enqueue
+	claim  *claim
+	forget *claim // a claimer that went away
 
 	done chan struct{} // closed when its first round is over and the fields below are set
 	err  error
@@ -63,22 +65,28 @@ func (w *writer) run() {
 		select {
 		case o, ok := <-w.ops:
 			if !ok {
+				for len(w.returned) > 0 {
+					w.work(nil)
+				}
 				return
 			}
 			first = o
 		case <-timer.C:
 		}
-		batch := append(w.returned, w.collect(first)...)
-		w.returned = nil
-		w.process(batch)
+		w.work(w.collect(first))
 		timer.Reset(w.due.sleep(w.clock.read()))
-		select {
-		case <-w.failed:
+		if w.broken() {
 			w.refuse()
 			return
-		default:
 		}
 	}
+}
+
+// work executes a batch, and with it what claimers gave back.
+func (w *writer) work(batch []*op) {
+	batch = append(w.returned, batch...)
+	w.returned = nil
+	w.process(batch)
 }
 
 // collect adds to first what waits besides it.
@@ -87,7 +95,7 @@ func (w *writer) collect(first *op) []*op {
 		return nil
 	}
 	batch := []*op{first}
-	rows := first.rows()
+	rows := first.size()
 	for len(batch) < w.opts.MaxRound && rows < maxRoundRows {
 		select {
 		case o, ok := <-w.ops:
@@ -95,7 +103,7 @@ func (w *writer) collect(first *op) []*op {
 				return batch
 			}
 			batch = append(batch, o)
-			rows += o.rows()
+			rows += o.size()
 		default:
 			return batch
 		}
@@ -103,8 +111,8 @@ func (w *writer) collect(first *op) []*op {
 	return batch
 }
 
-func (o *op) rows() int {
-	n := len(o.finish) + len(o.enqueue)
+func (o *op) size() int {
+	n := len(o.finish) + len(o.rows)
 	if o.claim != nil {
 		n += o.claim.max
 	}
@@ -123,17 +131,18 @@ func (w *writer) process(batch []*op) {
 		w.makeRoom()
 	}
 	w.due.postpone(w.clock.read())
-	if w.broken() {
-		answer(batch, err)
-		return
-	}
 	w.log.Warn("round failed, its operations run one by one", "operations", len(batch), "err", err)
 	for _, enqueues := range []bool{false, true} {
 		for _, o := range batch {
-			if (len(o.enqueue) > 0) != enqueues {
+			if (len(o.rows) > 0) != enqueues {
 				continue
 			}
-			if err := w.round([]*op{o}, false); err != nil {
+			err := w.round([]*op{o}, false)
+			if isFull(err) {
+				w.makeRoom()
+				err = w.round([]*op{o}, false)
+			}
+			if err != nil {
 				w.log.Error("operation failed", "err", err)
 				answer([]*op{o}, err)
 			}
@@ -188,6 +197,9 @@ func (w *writer) refuse() {
 // round runs a batch in one transaction and answers it. On an error nothing
 // took effect and nothing was answered, unless the error is ErrUnknownOutcome.
 func (w *writer) round(batch []*op, housekeeping bool) error {
+	if w.broken() {
+		return w.err
+	}
 	r := &round{w: w, now: w.clock.read(), batch: batch}
 	err := r.run(housekeeping)
 	if err == nil {
@@ -214,17 +226,14 @@ func (w *writer) giveBack(c *claim) {
 
 // makeRoom finds room for claims and acks on a full disk. Emptying the WAL
 // gives back the space that it has, but a file that has to grow for it needs
-// the reserve. Half of what is found then becomes a reserve again: as claims
-// and acks let the file grow little, that lasts until a person comes.
+// the reserve. It is spent by halves: as claims and acks let the file grow
+// little, it lasts until a person comes.
 func (w *writer) makeRoom() {
 	err := w.emptyWAL()
-	release := err != nil || w.disk.free() < minRoom
-	if release {
-		w.disk.release()
+	for (isFull(err) || w.disk.free() < minRoom) && w.disk.spend() {
 		err = w.emptyWAL()
-		w.disk.holdHalf()
 	}
-	w.log.Warn("the disk is full", "reserve_used", release, "free", w.disk.free(), "err", err)
+	w.log.Warn("the disk is full", "reserve", w.disk.held, "free", w.disk.free(), "err", err)
 }
 
 // emptyWAL moves the WAL into the file and truncates it.
