@@ -1,12 +1,15 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"holdfast/node/client"
 	"holdfast/queue"
@@ -37,10 +40,13 @@ type API struct {
 	csrf    *http.CrossOriginProtection
 	mux     *http.ServeMux
 	metrics http.Handler
-	data    string // the data directory, for the sizes of its files
+	durable string        // durability of requests that name none
+	maxAge  time.Duration // max_unreplicated_age; 0: off
+	data    string        // the data directory, for the sizes of its files
 	store   atomic.Pointer[Store]
 	replica atomic.Pointer[Replica]
 	self    atomic.Pointer[client.Node] // nil until the node has a session
+	primary atomic.Pointer[string]      // where the primary is, while this node is a standby
 	reasons atomic.Pointer[[]string]    // why the node is not ready; nil when it is
 
 	stopping atomic.Bool // claims find nothing any more
@@ -49,8 +55,13 @@ type API struct {
 // Replica is what the handlers need of a [replicate.Primary].
 type Replica interface {
 	Status() replicate.Status
-	// Lost is closed when what the store does has no meaning any more.
-	Lost() <-chan struct{}
+	// Valid reports whether this node may act as the primary now.
+	Valid() bool
+	// CanReplicate reports whether Replicated can succeed at all.
+	CanReplicate() bool
+	// Replicated returns nil when all that was committed before it is in object
+	// storage, and no other node can have begun without it.
+	Replicated(ctx context.Context) error
 }
 
 // NewAPI returns an API without a store. It uses the Logger, Version, Commit
@@ -61,6 +72,8 @@ func NewAPI(cfg Config) *API {
 		version: Versions(cfg.Version, cfg.Commit),
 		csrf:    http.NewCrossOriginProtection(),
 		data:    cfg.Data,
+		durable: cmp.Or(cfg.Replication.Durability, replicate.DurabilityLocal),
+		maxAge:  cfg.Replication.MaxUnreplicatedAge,
 	}
 	a.metrics = newMetrics(a)
 	a.NotReady("the database is being opened")
@@ -70,8 +83,23 @@ func NewAPI(cfg Config) *API {
 
 // Open lets requests in: from now on they are served from s.
 func (a *API) Open(s Store) {
+	a.primary.Store(nil)
 	a.store.Store(&s)
 	a.reasons.Store(nil)
+}
+
+// Shut lets no further request in, until it is opened again.
+func (a *API) Shut(reason string) {
+	a.NotReady(reason)
+	a.store.Store(nil)
+	a.replica.Store(nil)
+	a.self.Store(nil)
+}
+
+// Standby makes the API send everyone to the primary, whose URL may be empty.
+func (a *API) Standby(node, url string) {
+	a.primary.Store(&url)
+	a.NotReady(fmt.Sprintf("standby: node %q is the primary", node))
 }
 
 // Replicate makes the API tell how r stands. Once r is lost, no answer is given
@@ -94,15 +122,24 @@ func (a *API) Stop() {
 // lost reports whether another node may have taken this one's place.
 func (a *API) lost() bool {
 	r := a.replica.Load()
-	if r == nil {
-		return false
+	return r != nil && !(*r).Valid()
+}
+
+// unavailable says why nothing is served, or returns nil.
+func (a *API) unavailable(w http.ResponseWriter) error {
+	if url := a.primary.Load(); url != nil {
+		if *url != "" {
+			w.Header().Set(primaryHeader, *url)
+		}
+		return &apiError{code: client.CodeNotPrimary, message: "this node is a standby; the header " + primaryHeader + " says where the primary is"}
 	}
-	select {
-	case <-(*r).Lost():
-		return true
-	default:
-		return false
+	if a.lost() {
+		return &apiError{code: client.CodeNotPrimary, message: errLost.Error()}
 	}
+	if a.store.Load() == nil {
+		return &apiError{code: client.CodeUnavailable, message: "the node is starting"}
+	}
+	return nil
 }
 
 // ServeHTTP implements [http.Handler].
@@ -112,18 +149,15 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if strings.HasPrefix(r.URL.Path, "/v1/") && r.URL.Path != nodePath {
-		store := a.store.Load()
-		if a.lost() {
-			a.fail(w, r, &apiError{code: client.CodeUnavailable, message: errLost.Error()})
-			return
-		}
-		if store == nil {
-			a.fail(w, r, &apiError{code: client.CodeUnavailable, message: "the node is starting"})
+		if err := a.unavailable(w); err != nil {
+			a.fail(w, r, err)
 			return
 		}
 		// Taken before a read, so that what the answer shows is at least as
 		// new; a write puts its own in its place.
-		setSeq(w, (*store).Seq())
+		if store := a.store.Load(); store != nil {
+			setSeq(w, (*store).Seq())
+		}
 	}
 	a.mux.ServeHTTP(w, r)
 }

@@ -33,7 +33,7 @@ func (e *apiError) status() int {
 		return http.StatusConflict
 	case client.CodeTooLarge:
 		return http.StatusRequestEntityTooLarge
-	case client.CodeUnavailable, client.CodeUnknownOutcome:
+	case client.CodeUnavailable, client.CodeUnknownOutcome, client.CodeNotPrimary, client.CodeReplicationBehind:
 		return http.StatusServiceUnavailable
 	case client.CodeDiskFull:
 		return http.StatusInsufficientStorage
@@ -50,7 +50,7 @@ func invalid(format string, args ...any) error {
 var errHungUp = errors.New("the client hung up")
 
 // errLost is returned by a handler whose work may be void.
-var errLost = errors.New("another node has taken over; this one is stopping")
+var errLost = errors.New("this node is not the primary any more, or cannot be sure that it is")
 
 // public turns any error into what a client may see of it. Only what is meant
 // for clients keeps its text; the rest is logged here and called internal.
@@ -134,7 +134,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	e := a.public(r, err)
-	if e.code == client.CodeUnavailable {
+	if e.status() == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", retryAfter)
 	}
 	if err := answer(w, e.status(), client.ErrorAnswer{Error: e.body()}); err != nil {

@@ -40,7 +40,7 @@ func TestErrorsOfTheStore(t *testing.T) {
 			if got := w.Header().Get("Holdfast-Seq"); got != "3.14" {
 				t.Errorf("Holdfast-Seq: got %q, want 3.14", got)
 			}
-			if got, want := w.Header().Get("Retry-After") != "", tt.code == client.CodeUnavailable; got != want {
+			if got, want := w.Header().Get("Retry-After") != "", tt.status == 503; got != want {
 				t.Errorf("Retry-After: got %t, want %t", got, want)
 			}
 			wantError(t, w, tt.status, tt.code, tt.part)

@@ -42,6 +42,8 @@ type Config struct {
 	// MaxRound bounds how many operations share a commit; 0 leaves it to the
 	// queue. For benchmarks.
 	MaxRound int
+	// NoReplica keeps no copy at all. For benchmarks.
+	NoReplica bool
 	// DiskWatermark is the free space, in bytes, under which new jobs are
 	// refused. 0: the smaller of 256 MiB and 5 % of the disk; negative: none.
 	DiskWatermark int64
@@ -93,7 +95,6 @@ func (c Config) Validate() error {
 			problems = append(problems, err.Error())
 		}
 	}
-	problems = append(problems, unsupported(c.Replication)...)
 	if len(problems) > 0 {
 		return &ConfigError{Problems: problems}
 	}

@@ -24,15 +24,3 @@ func WithAcquire(cfg Config, acquire func(ctx context.Context, opts replicate.Op
 	cfg.acquire = acquire
 	return cfg
 }
-
-// noReplica is a hold on nothing.
-type noReplica struct{}
-
-func (noReplica) Epoch() int64                              { return 1 }
-func (noReplica) Lineage() string                           { return "" }
-func (noReplica) Start(context.Context, func() int64) error { return nil }
-func (noReplica) Notify()                                   {}
-func (noReplica) Lost() <-chan struct{}                     { return nil }
-func (noReplica) Err() error                                { return nil }
-func (noReplica) Stop(context.Context) error                { return nil }
-func (noReplica) Status() replicate.Status                  { return replicate.Status{} }

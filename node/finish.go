@@ -18,10 +18,14 @@ func (a *API) acks(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err := decodeBatch(w, r, &req, func() int { return len(req.Acks) }, "acks"); err != nil {
 		return err
 	}
-	if err := checkDurability("durability", req.Durability); err != nil {
+	replicated, err := a.durability("durability", req.Durability)
+	if err != nil {
 		return err
 	}
 	results, seq, err := s.Ack(r.Context(), acksOf(req.Acks))
+	if err == nil {
+		err = a.settled(r, replicated)
+	}
 	return a.answerBatch(w, r, results, seq, err)
 }
 
@@ -41,7 +45,8 @@ func (a *API) fails(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err := decodeBatch(w, r, &req, func() int { return len(req.Fails) }, "fails"); err != nil {
 		return err
 	}
-	if err := checkDurability("durability", req.Durability); err != nil {
+	replicated, err := a.durability("durability", req.Durability)
+	if err != nil {
 		return err
 	}
 	fails, err := each("fails", req.Fails, failOf)
@@ -49,6 +54,9 @@ func (a *API) fails(s Store, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	results, seq, err := s.Fail(r.Context(), fails)
+	if err == nil {
+		err = a.settled(r, replicated)
+	}
 	return a.answerBatch(w, r, results, seq, err)
 }
 

@@ -19,14 +19,20 @@ func (a *API) enqueue(s Store, w http.ResponseWriter, r *http.Request) error {
 	if len(wire) == 0 {
 		return invalid("jobs: the array is empty")
 	}
+	replicated := false // one that wants it makes all wait: they share a commit
 	for i := range wire {
 		field := "durability"
 		if array {
 			field = fmt.Sprintf("jobs[%d].durability", i)
 		}
-		if err := checkDurability(field, wire[i].Durability); err != nil {
+		want, err := a.durability(field, wire[i].Durability)
+		if err != nil {
 			return err
 		}
+		replicated = replicated || want
+	}
+	if err := a.roomForMore(); err != nil {
+		return err
 	}
 	specs, err := specsOf(wire, array)
 	if err != nil {
@@ -37,6 +43,9 @@ func (a *API) enqueue(s Store, w http.ResponseWriter, r *http.Request) error {
 		if !array { // to the queue a lone spec is a batch of one
 			return renamed(err, outOfBatch)
 		}
+		return err
+	}
+	if err := a.settled(r, replicated); err != nil {
 		return err
 	}
 	a.wrote(w, seq)

@@ -18,6 +18,8 @@ import (
 // primary is what a node needs of a [replicate.Primary].
 type primary interface {
 	Replica
+	// Lost is closed when another node has the root.
+	Lost() <-chan struct{}
 	Epoch() int64
 	Lineage() string
 	Start(ctx context.Context, seq func() int64) error
@@ -36,6 +38,21 @@ func acquire(ctx context.Context, opts replicate.Options) (primary, error) {
 	}
 	return p, nil
 }
+
+// noReplica is a hold on nothing, for a node that keeps no copy.
+type noReplica struct{}
+
+func (noReplica) Epoch() int64                              { return 0 } // the file's own
+func (noReplica) Lineage() string                           { return "" }
+func (noReplica) Start(context.Context, func() int64) error { return nil }
+func (noReplica) Notify()                                   {}
+func (noReplica) Lost() <-chan struct{}                     { return nil }
+func (noReplica) Valid() bool                               { return true }
+func (noReplica) CanReplicate() bool                        { return false }
+func (noReplica) Replicated(context.Context) error          { return replicate.ErrUnreplicated }
+func (noReplica) Err() error                                { return nil }
+func (noReplica) Stop(context.Context) error                { return nil }
+func (noReplica) Status() replicate.Status                  { return replicate.Status{} }
 
 // Inspect looks at a database for replicate, without changing it or its WAL.
 // The file must not be open in another process.
@@ -103,24 +120,12 @@ func Embedded(dir string, r replicate.Replica) bool {
 	return err == nil && filepath.IsLocal(rel) && rel != "."
 }
 
-// unsupported says which of the settings this version would not keep to.
-func unsupported(c replicate.Config) []string {
-	var problems []string
-	if c.Failover == replicate.FailoverAuto {
-		problems = append(problems, "holdfast.failover: auto is not supported by this version; use manual")
-	}
-	if c.Durability == replicate.DurabilityReplicated {
-		problems = append(problems, "holdfast.durability: replicated is not supported by this version; use local")
-	}
-	if c.MaxUnreplicatedAge > 0 {
-		problems = append(problems, "holdfast.max_unreplicated_age: is not supported by this version; use 0s")
-	}
-	return problems
-}
-
 // acquire takes the root for this node. Meanwhile /readyz says how that gets
 // on.
 func (n *node) acquire(ctx context.Context) (primary, error) {
+	if n.cfg.NoReplica {
+		return noReplica{}, nil
+	}
 	opts := n.cfg.replicateOptions()
 	var logged time.Time
 	opts.Progress = func(p replicate.Progress) {
@@ -136,6 +141,10 @@ func (n *node) acquire(ctx context.Context) (primary, error) {
 		n.api.Identify(client.Node{
 			Node: n.cfg.Node, Role: client.RolePrimary, Session: lock.Session, Epoch: lock.Epoch, URL: n.cfg.Advertise,
 		})
+	}
+	opts.Standby = func(lock replicate.Lock) {
+		n.api.Identify(client.Node{Node: n.cfg.Node, Role: client.RoleStandby, Epoch: lock.Epoch, URL: n.cfg.Advertise})
+		n.api.Standby(lock.Node, lock.URL)
 	}
 	n.api.NotReady("the root of the replica is being taken")
 	return n.cfg.acquire(ctx, opts)

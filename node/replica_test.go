@@ -35,10 +35,23 @@ func newHold(e *engine) *hold {
 	return &hold{e: e, lost: make(chan struct{}), status: replicate.Status{URL: "s3://bucket/root", Epoch: 3}}
 }
 
-func (h *hold) Epoch() int64               { return 3 }
-func (h *hold) Lineage() string            { return "" }
-func (h *hold) Notify()                    {}
-func (h *hold) Lost() <-chan struct{}      { return h.lost }
+func (h *hold) Epoch() int64          { return 3 }
+func (h *hold) Lineage() string       { return "" }
+func (h *hold) Notify()               {}
+func (h *hold) Lost() <-chan struct{} { return h.lost }
+func (h *hold) CanReplicate() bool    { return false }
+func (h *hold) Replicated(context.Context) error {
+	return replicate.ErrUnreplicated
+}
+
+func (h *hold) Valid() bool {
+	select {
+	case <-h.lost:
+		return false
+	default:
+		return true
+	}
+}
 func (h *hold) Err() error                 { return h.err }
 func (h *hold) Status() replicate.Status   { return h.status }
 func (h *hold) Stop(context.Context) error { h.e.record("upload"); return h.stop }

@@ -140,17 +140,3 @@ func instant(ms int64) time.Time {
 	}
 	return time.UnixMilli(ms)
 }
-
-// checkDurability refuses what a node without a remote replica cannot give.
-func checkDurability(field, value string) error {
-	switch value {
-	case "", "local":
-		return nil
-	case "replicated":
-		return &apiError{
-			code:    client.CodeReplicatedUnavailable,
-			message: field + ": this node has no remote replica; use local, which means committed and on this node's disk",
-		}
-	}
-	return &queue.SpecError{Field: field, Reason: fmt.Sprintf("must be local or replicated; got %.40q", value)}
-}

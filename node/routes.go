@@ -53,10 +53,14 @@ func (a *API) routes() []route {
 	}
 }
 
-// with hands the store to h. ServeHTTP lets nothing through before there is one.
+// with hands the store to h. It may have been shut since ServeHTTP looked.
 func (a *API) with(h storeHandler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		return h(*a.store.Load(), w, r)
+		store := a.store.Load()
+		if store == nil {
+			return errLost
+		}
+		return h(*store, w, r)
 	}
 }
 

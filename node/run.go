@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast/queue"
+	"holdfast/replicate"
 )
 
 // Run boots a node and blocks until ctx ends or something fails, and all that
@@ -101,18 +102,30 @@ type node struct {
 // clients so.
 const fencedGrace = time.Second
 
-// work boots, lets requests in, waits for a reason to stop, and stops.
-// Whatever happens, the server is down when it returns, so that Run does not
-// wait for it for ever.
+// work reigns until there is a reason to stop. In auto mode a node that lost
+// its place becomes a standby and reigns again in its turn. Whatever happens, the
+// server is down when work returns, so that Run does not wait for it for ever.
 func (n *node) work(ctx context.Context) error {
+	auto := n.cfg.Replication.Failover == replicate.FailoverAuto
+	for {
+		err := n.reign(ctx, auto)
+		if !auto || !errors.Is(err, replicate.ErrFenced) || ctx.Err() != nil {
+			n.stopServer(ctx, n.cfg.ShutdownGrace) // if it was not the reason
+			return err
+		}
+		n.cfg.Logger.Warn("this node lost its place and becomes a standby", "err", err)
+	}
+}
+
+// reign boots, lets requests in, waits for a reason to stop, and stops. When
+// keep is set and the root was lost, the server lives on.
+func (n *node) reign(ctx context.Context, keep bool) error {
 	p, err := n.acquire(ctx)
 	if err != nil {
-		n.stopServer(ctx, n.cfg.ShutdownGrace)
 		return n.bootError(ctx, err)
 	}
 	q, err := n.open(ctx, p)
 	if err != nil {
-		n.stopServer(ctx, n.cfg.ShutdownGrace)
 		told := n.bootError(ctx, err)
 		return errors.Join(told, n.stopReplica(ctx, p, p.Err()))
 	}
@@ -128,8 +141,22 @@ func (n *node) work(ctx context.Context) error {
 		err = fmt.Errorf("queue: %w", q.Err())
 	case <-p.Lost():
 		err, grace = p.Err(), min(grace, fencedGrace)
+		if keep {
+			return errors.Join(err, n.abdicate(ctx, q, p, err))
+		}
 	}
 	return errors.Join(err, n.stop(ctx, q, p, grace, err))
+}
+
+// abdicate lets go of a database that is no one's truth any more. Requests under
+// way are refused: their store closes, and what it still did has no meaning.
+func (n *node) abdicate(ctx context.Context, q engine, p primary, told error) error {
+	n.api.Shut("this node lost its place")
+	q.DrainClaims()
+	if err := q.Close(); err != nil {
+		return fmt.Errorf("close queue: %w", err)
+	}
+	return n.stopReplica(ctx, p, told)
 }
 
 // open opens the queue in the epoch of p, and starts the stream of its commits.
@@ -142,7 +169,7 @@ func (n *node) open(ctx context.Context, p primary) (engine, error) {
 		Epoch:         p.Epoch(),
 		Lineage:       p.Lineage(),
 		// The stream reads the WAL, and says when it has.
-		ExternalCheckpoints: true,
+		ExternalCheckpoints: !n.cfg.NoReplica,
 		OnCommit:            func(queue.Seq) { p.Notify() },
 	})
 	if err != nil {

@@ -22,6 +22,7 @@ const (
 
 	// Of a write's answer: up to where all commits are in the replica.
 	replicatedSeqHeader = "Holdfast-Replicated-Seq"
+	primaryHeader       = "Holdfast-Primary"
 )
 
 func newServer(handler http.Handler, cfg Config) *http.Server {

@@ -21,14 +21,14 @@ type agenda struct {
 
 const (
 	never        = math.MaxInt64
-	stepRows     = 500                   // of one housekeeping step, at most
-	stepTime     = 10 * time.Millisecond // after which a step leaves the rest to the next round
-	reapEvery    = 200                   // ms between two looks at the leases
-	retainEvery  = 60_000                // ms between two looks for old jobs
-	retryAfter   = 1_000                 // ms after a step that failed
-	stepPause    = 3600_000              // ms for which a step of the wall clock puts deletion off
-	longestSleep = time.Minute           // notices a stepped wall clock
-	bootGrace    = 30 * time.Second      // for leases that ended while the node was down
+	stepRows     = 500                  // of one housekeeping step, at most
+	stepTime     = 6 * time.Millisecond // after which a step leaves the rest to the next round
+	reapEvery    = 200                  // ms between two looks at the leases
+	retainEvery  = 60_000               // ms between two looks for old jobs
+	retryAfter   = 1_000                // ms after a step that failed
+	stepPause    = 3600_000             // ms for which a step of the wall clock puts deletion off
+	longestSleep = time.Minute          // notices a stepped wall clock
+	bootGrace    = 30 * time.Second     // for leases that ended while the node was down
 )
 
 // waits is in how many ms each kind of housekeeping is due.

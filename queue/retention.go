@@ -2,6 +2,7 @@ package queue
 
 import (
 	"database/sql"
+	"slices"
 	"time"
 )
 
@@ -54,14 +55,15 @@ func (r *round) deleteOld(q *queueState, s State) (int, error) {
 
 // deleteFinished deletes the jobs whose ids and flags a statement returns.
 func (r *round) deleteFinished(q *queueState, s State, stmt *sql.Stmt, args ...any) (int, error) {
+	start := time.Now()
 	var old []any
-	archived := 0
+	archived := map[any]bool{}
 	err := scanAll(stmt, args, func(rows *sql.Rows) error {
 		var id, flags int64
 		err := rows.Scan(&id, &flags)
 		old = append(old, id)
 		if flags&flagArchived != 0 {
-			archived++
+			archived[id] = true
 		}
 		return err
 	})
@@ -71,11 +73,23 @@ func (r *round) deleteFinished(q *queueState, s State, stmt *sql.Stmt, args ...a
 	if err := r.begin(); err != nil {
 		return 0, err
 	}
-	if err := r.erase(old); err != nil {
-		return 0, err
+	deleted := 0
+	for some := range slices.Chunk(old, sizes[0]) {
+		if deleted > 0 && time.Since(start) > stepTime {
+			break
+		}
+		if err := r.erase(some); err != nil {
+			return 0, err
+		}
+		for _, id := range some {
+			if !archived[id] {
+				r.move(q, s, 0, 1)
+			}
+		}
+		deleted += len(some)
 	}
-	r.move(q, s, 0, int64(len(old)-archived))
-	return len(old), nil
+	r.dirty = true
+	return deleted, nil
 }
 
 // erase deletes jobs with all that belongs to them. Their idempotency keys are

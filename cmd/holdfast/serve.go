@@ -26,6 +26,7 @@ func serveCommand() *cli.Command {
 			"  holdfast serve --data /var/lib/holdfast --config litestream.yml",
 		Flags: []cli.Flag{
 			dataFlag(), listenFlag(), configFlag(), nodeFlag(),
+			&cli.BoolFlag{Name: "no-replica", Hidden: true, Usage: "keep no copy, for benchmarks"},
 			&cli.IntFlag{Name: "max-round", Hidden: true, Usage: "operations that share a commit; 0: the default"},
 		},
 		Action: serve,
@@ -54,6 +55,7 @@ func serve(c *cli.Context) error {
 		Replication: cfg,
 		Node:        c.String("node"),
 		MaxRound:    c.Int("max-round"),
+		NoReplica:   c.Bool("no-replica"),
 		OnReady:     func(url string) { hello(c.App.Writer, url, data, cfg.ReplicaURL(), info.Version) },
 	})
 }

@@ -46,6 +46,9 @@ func (c *Client) Enqueue(ctx context.Context, specs ...Spec) ([]Enqueued, error)
 func (c *Client) enqueueTries(ctx context.Context, specs []Spec) ([]Enqueued, error) {
 	for try := 1; ; try++ {
 		jobs, err := c.enqueueOnce(ctx, specs)
+		if err == nil {
+			c.resend.enqueued(specs)
+		}
 		if err == nil || !Temporary(err) || try == enqueueTries {
 			return jobs, err
 		}

@@ -23,6 +23,8 @@ const (
 	CodeInternal              Code = "internal"               // 500: a fault of the node; its log says more
 	CodeUnknownOutcome        Code = "unknown_outcome"        // 503: it may or may not have taken effect; retry with the same key
 	CodeUnavailable           Code = "unavailable"            // 503: the node is starting or stopping
+	CodeNotPrimary            Code = "not_primary"            // 503: another node is the primary; the header Holdfast-Primary says where
+	CodeReplicationBehind     Code = "replication_behind"     // 503: too much is on the node's own disk only
 	CodeDiskFull              Code = "disk_full"              // 507: no new jobs until space is free
 )
 
@@ -52,6 +54,7 @@ var (
 	ErrTooLarge            = &Error{Code: CodeTooLarge}
 	ErrUnknownOutcome      = &Error{Code: CodeUnknownOutcome}
 	ErrUnavailable         = &Error{Code: CodeUnavailable}
+	ErrNotPrimary          = &Error{Code: CodeNotPrimary}
 	ErrDiskFull            = &Error{Code: CodeDiskFull}
 )
 
@@ -94,7 +97,7 @@ func Temporary(err error) bool {
 		return false
 	}
 	switch e.Code {
-	case CodeUnavailable, CodeUnknownOutcome:
+	case CodeUnavailable, CodeUnknownOutcome, CodeNotPrimary, CodeReplicationBehind:
 		return true
 	}
 	// A proxy in front of the node answers with one of these and no code of ours.

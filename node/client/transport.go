@@ -27,25 +27,32 @@ type Options struct {
 	HTTPClient *http.Client  // nil: one of its own, with keep-alive for many workers
 	Token      string        // sent as a bearer token unless empty
 	Timeout    time.Duration // for an answer, on top of the wait that a call asks for; 0: 30 s
+	Others     []string      // URLs of the nodes that may take over from the first
 }
 
 // Client calls one node. Its methods may be called from any goroutine.
 type Client struct {
-	base    string
+	nodes   nodes
+	resend  resend
 	http    *http.Client
 	token   string
 	timeout time.Duration
 }
 
 // New returns a client of the node at rawURL, such as http://127.0.0.1:7780. It
-// does not connect.
+// does not connect. Where several nodes share a root, it finds the one that is
+// the primary among opts.Others too, and wherever a standby sends it.
 func New(rawURL string, opts Options) (*Client, error) {
-	u, err := url.Parse(rawURL)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, fmt.Errorf("%q is not the URL of a node; write it like http://127.0.0.1:7780", rawURL)
+	var all []string
+	for _, text := range append([]string{rawURL}, opts.Others...) {
+		base, err := nodeURL(text)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, base)
 	}
 	c := &Client{
-		base:    strings.TrimRight(u.Scheme+"://"+u.Host+u.EscapedPath(), "/"),
+		nodes:   nodes{all: all},
 		http:    opts.HTTPClient,
 		token:   opts.Token,
 		timeout: cmp.Or(opts.Timeout, defaultTimeout),
@@ -56,8 +63,17 @@ func New(rawURL string, opts Options) (*Client, error) {
 	return c, nil
 }
 
-// URL returns the address of the node.
-func (c *Client) URL() string { return c.base }
+// nodeURL brings the URL of a node into its plain form.
+func nodeURL(text string) (string, error) {
+	u, err := url.Parse(text)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return "", fmt.Errorf("%q is not the URL of a node; write it like http://127.0.0.1:7780", text)
+	}
+	return strings.TrimRight(u.Scheme+"://"+u.Host+u.EscapedPath(), "/"), nil
+}
+
+// URL returns the address of the node that the next call goes to.
+func (c *Client) URL() string { return c.nodes.current() }
 
 // Close closes connections that are idle. The client may be used again.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -88,17 +104,41 @@ type call struct {
 
 var errNoAnswerInTime = errors.New("no answer in time")
 
-// do sends a call and decodes its answer into out.
+// do sends a call and decodes its answer into out. A node that is not the
+// primary has done nothing, so the call goes on to the one that may be.
 func (c *Client) do(ctx context.Context, req call, out any) error {
+	for hop := 0; ; hop++ {
+		base := c.nodes.current()
+		header, err := c.once(ctx, base, req, out)
+		if err == nil {
+			c.resend.answered(ctx, c, header)
+			return nil
+		}
+		switch {
+		case errors.Is(err, ErrNotPrimary):
+			if moved := c.nodes.leave(base, header.Get(primaryHeader)); !moved || hop >= c.nodes.hops() {
+				return err
+			}
+		case errors.As(err, new(*UnreachableError)):
+			c.nodes.leave(base, "")
+			return err
+		default:
+			return err
+		}
+	}
+}
+
+// once sends a call to one node.
+func (c *Client) once(ctx context.Context, base string, req call, out any) (http.Header, error) {
 	timed, cancel := context.WithTimeoutCause(ctx, c.timeout+req.wait, errNoAnswerInTime)
 	defer cancel()
-	hr, err := c.request(timed, req)
+	hr, err := c.request(timed, base, req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	res, err := c.http.Do(hr)
 	if err != nil {
-		return c.unanswered(ctx, timed, err)
+		return nil, unanswered(ctx, timed, base, err)
 	}
 	defer res.Body.Close()
 	ok := res.StatusCode/100 == 2 || res.StatusCode == req.accept
@@ -109,19 +149,19 @@ func (c *Client) do(ctx context.Context, req call, out any) error {
 	body, err := io.ReadAll(io.LimitReader(res.Body, limit+1))
 	switch {
 	case err != nil:
-		return c.unanswered(ctx, timed, err)
+		return nil, unanswered(ctx, timed, base, err)
 	case !ok:
-		return readError(res, body)
+		return res.Header, readError(res, body)
 	case int64(len(body)) > limit:
-		return fmt.Errorf("%s %s: the answer is longer than %d bytes", req.method, req.path, limit)
+		return nil, fmt.Errorf("%s %s: the answer is longer than %d bytes", req.method, req.path, limit)
 	}
 	if err := json.Unmarshal(body, out); err != nil {
-		return fmt.Errorf("%s %s: the answer is not that of a Holdfast node: %w", req.method, req.path, err)
+		return nil, fmt.Errorf("%s %s: the answer is not that of a Holdfast node: %w", req.method, req.path, err)
 	}
-	return nil
+	return res.Header, nil
 }
 
-func (c *Client) request(ctx context.Context, req call) (*http.Request, error) {
+func (c *Client) request(ctx context.Context, base string, req call) (*http.Request, error) {
 	var body io.Reader
 	if req.body != nil {
 		var buf bytes.Buffer
@@ -134,7 +174,7 @@ func (c *Client) request(ctx context.Context, req call) (*http.Request, error) {
 		}
 		body = &buf
 	}
-	target := c.base + req.path
+	target := base + req.path
 	if len(req.query) > 0 {
 		target += "?" + req.query.Encode()
 	}
@@ -153,7 +193,7 @@ func (c *Client) request(ctx context.Context, req call) (*http.Request, error) {
 }
 
 // unanswered tells a caller that gave up from a node that did not answer.
-func (c *Client) unanswered(ctx, timed context.Context, err error) error {
+func unanswered(ctx, timed context.Context, base string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -164,7 +204,7 @@ func (c *Client) unanswered(ctx, timed context.Context, err error) error {
 	if ue, ok := errors.AsType[*url.Error](err); ok {
 		err = ue.Err
 	}
-	return &UnreachableError{URL: c.base, Err: err}
+	return &UnreachableError{URL: base, Err: err}
 }
 
 // readError turns an error answer into an *Error, also one that a proxy wrote.

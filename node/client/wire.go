@@ -300,8 +300,11 @@ type Requests struct {
 	Delete int64 `json:"delete"`
 }
 
-// RolePrimary is the role of the node that writes.
-const RolePrimary = "primary"
+// The roles of a node.
+const (
+	RolePrimary = "primary" // it writes
+	RoleStandby = "standby" // it waits to take over
+)
 
 // Node answers GET /v1/node: who answers here. It does so before it is ready.
 type Node struct {
