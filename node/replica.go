@@ -24,6 +24,7 @@ type primary interface {
 	Lineage() string
 	Start(ctx context.Context, seq func() int64) error
 	Notify()
+	GiveWay()
 	Err() error
 	Stop(ctx context.Context) error
 }
@@ -46,6 +47,7 @@ func (noReplica) Epoch() int64                              { return 0 } // the 
 func (noReplica) Lineage() string                           { return "" }
 func (noReplica) Start(context.Context, func() int64) error { return nil }
 func (noReplica) Notify()                                   {}
+func (noReplica) GiveWay()                                  {}
 func (noReplica) Lost() <-chan struct{}                     { return nil }
 func (noReplica) Valid() bool                               { return true }
 func (noReplica) CanReplicate() bool                        { return false }

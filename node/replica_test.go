@@ -38,6 +38,7 @@ func newHold(e *engine) *hold {
 func (h *hold) Epoch() int64          { return 3 }
 func (h *hold) Lineage() string       { return "" }
 func (h *hold) Notify()               {}
+func (h *hold) GiveWay()              {}
 func (h *hold) Lost() <-chan struct{} { return h.lost }
 func (h *hold) CanReplicate() bool    { return false }
 func (h *hold) Replicated(context.Context) error {

@@ -171,6 +171,7 @@ func (n *node) open(ctx context.Context, p primary) (engine, error) {
 		// The stream reads the WAL, and says when it has.
 		ExternalCheckpoints: !n.cfg.NoReplica,
 		OnCommit:            func(queue.Seq) { p.Notify() },
+		GiveWay:             p.GiveWay,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open queue: %w", err)

@@ -3,6 +3,7 @@ package queue
 import (
 	"cmp"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -147,14 +148,19 @@ func (d *deal) next(q *queueState) (*candidate, error) {
 		if !row.expires.Valid || row.expires.Int64 > d.r.now.wall {
 			return row, nil
 		}
-		h, err := d.r.held(row.job.ID)
-		if err == nil {
-			err = d.r.expire(h)
-		}
-		if err != nil {
+		if err := d.bury(row.job.ID, expiredReason); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// bury ends a job that came up for a claim but cannot be handed out.
+func (d *deal) bury(id int64, why string) error {
+	h, err := d.r.held(id)
+	if err != nil {
+		return err
+	}
+	return d.r.settle(h, StateDead, because(why))
 }
 
 // fetch reads a queue's next claimable jobs. Those dealt before are marked
@@ -196,7 +202,11 @@ func (d *deal) give(c *claim, q *queueState, row *candidate, worker int64) error
 		return err
 	}
 	if row.flags&flagPayloadAside != 0 {
-		if err := r.w.st.payload.QueryRow(j.ID).Scan((*[]byte)(&j.Payload)); err != nil {
+		err := r.w.st.payload.QueryRow(j.ID).Scan((*[]byte)(&j.Payload))
+		if errors.Is(err, sql.ErrNoRows) { // must not hold up the others
+			return d.bury(j.ID, "its payload is missing")
+		}
+		if err != nil {
 			return fmt.Errorf("payload of job %d: %w", j.ID, err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // fillDone makes n done jobs of a queue, by SQL, finished one ms apart up to now.
 func fillDone(t testing.TB, path, queue string, n int, state State, flags int) {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path)
+	db, err := sql.Open("sqlite", dsn(path, "rw"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestSweeps(t *testing.T) {
 		if err := q.Close(); err != nil {
 			t.Fatal(err)
 		}
-		db, err := sql.Open("sqlite", "file:"+path)
+		db, err := sql.Open("sqlite", dsn(path, "rw"))
 		if err != nil {
 			t.Fatal(err)
 		}

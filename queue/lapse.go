@@ -199,7 +199,7 @@ func (r *round) settle(h *heldJob, to State, why reason) error {
 	if to == StateDead {
 		d.dead++
 	}
-	h.flags &^= runFlags
+	h.flags &^= runFlags | flagArchived
 	if _, err := r.w.st.settle.Exec(to, at, runAt, h.failures, h.crashes, h.interruptions, h.flags, fp, h.id); err != nil {
 		return err
 	}

@@ -115,7 +115,7 @@ func (r *modelRun) delete() {
 }
 
 func (r *modelRun) bulk() {
-	f := Filter{Queue: r.pick("a", "b", "c"), Limit: MaxPage}
+	f := Filter{Queue: r.name(), Limit: MaxPage}
 	change, then := r.q.RetryDead, r.m.retry
 	if r.one(2) {
 		change, then = r.q.ArchiveDead, func(j *modelJob) { j.archived = true }
@@ -138,7 +138,7 @@ func (r *modelRun) bulk() {
 }
 
 func (r *modelRun) settings() {
-	name := r.pick("a", "b", "c")
+	name := r.name()
 	p := Patch{Create: true}
 	if r.m.queues[name] == nil {
 		r.m.queues[name] = &modelQueue{}

@@ -41,6 +41,12 @@ func TestModel(t *testing.T) {
 	c := newFakeClock()
 	r := &modelRun{t: t, rnd: rand.New(rand.NewPCG(*seed, 0)), clock: c, m: newModel(c), path: filepath.Join(t.TempDir(), "q.db"), epoch: 1}
 	r.q = openFake(t, r.path, c, Options{Epoch: 1})
+	for _, name := range []string{"a", "b", "c"} { // d comes into being by its first job
+		r.m.queues[name] = &modelQueue{deadAge: (10 * day).Milliseconds()}
+		if _, _, err := r.q.UpdateQueue(ctx, name, Patch{Create: true, Retention: map[State]Retention{StateDead: {Age: 10 * day}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	ops := []struct {
 		weight int
 		f      func()
@@ -73,6 +79,7 @@ func TestModel(t *testing.T) {
 			return
 		}
 	}
+	t.Logf("%d jobs at the end, %v later, epoch %d", len(r.m.jobs), c.monotonic(), r.epoch)
 }
 
 func (r *modelRun) note(format string, args ...any) {
@@ -103,10 +110,17 @@ func (r *modelRun) inBackoff(runAt int64, least time.Duration) {
 
 func (r *modelRun) pick(of ...string) string { return of[r.rnd.IntN(len(of))] }
 
+func (r *modelRun) name() string {
+	if r.one(20) {
+		return "d"
+	}
+	return r.pick("a", "b", "c")
+}
+
 func (r *modelRun) one(in int) bool { return r.rnd.IntN(in) == 0 }
 
 func (r *modelRun) spec() Spec {
-	s := Spec{Queue: r.pick("a", "b", "c"), Type: r.pick("t", "u"), Priority: r.rnd.IntN(3) - 1, Payload: []byte(r.pick("1", "2"))}
+	s := Spec{Queue: r.name(), Type: r.pick("t", "u"), Priority: r.rnd.IntN(3) - 1, Payload: []byte(r.pick("1", "2"))}
 	if r.one(20) {
 		s.Payload = fmt.Appendf(nil, "%0500d", 0)
 		s.Payload[0] = '1'
@@ -193,9 +207,9 @@ func (r *modelRun) tx() {
 }
 
 func (r *modelRun) claim() {
-	req := ClaimRequest{Queues: []string{r.pick("a", "b", "c")}, Max: 1 + r.rnd.IntN(4), Worker: r.pick("w1", "w2")}
+	req := ClaimRequest{Queues: []string{r.name()}, Max: 1 + r.rnd.IntN(4), Worker: r.pick("w1", "w2")}
 	if r.one(3) {
-		req.Queues = []string{"a", "b", "c"}
+		req.Queues = []string{"a", "d", "b", "c"}
 	}
 	if r.one(3) {
 		req.Lease = time.Duration(1+r.rnd.IntN(90)) * time.Second

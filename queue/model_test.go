@@ -35,7 +35,8 @@ type modelQueue struct {
 	paused  bool
 	depth   int64
 	keepAge int64 // ms, of done jobs
-	last    int
+	last    int   // of done jobs
+	deadAge int64 // ms; 0: for ever
 }
 
 type modelKey struct {
@@ -106,10 +107,15 @@ func (m *model) expire(j *modelJob) {
 
 func (m *model) retain() {
 	for name, q := range m.queues {
-		for _, s := range []State{StateDone, StateCancelled} {
+		for _, s := range finalStates {
 			age := DefaultRetention.Milliseconds()
-			if s == StateDone && q.keepAge != 0 {
+			switch {
+			case s == StateDone && q.keepAge != 0:
 				age = q.keepAge
+			case s == StateDead && q.deadAge == 0:
+				continue
+			case s == StateDead:
+				age = q.deadAge
 			}
 			old := m.sorted(func(j *modelJob) bool { return j.queue == name && j.state == s })
 			slices.SortStableFunc(old, func(a, b *modelJob) int { return cmp.Compare(a.at, b.at) })

@@ -27,6 +27,10 @@ type Options struct {
 	// ExternalCheckpoints leaves checkpoints of the WAL to the caller, as
 	// replication needs it.
 	ExternalCheckpoints bool
+	// GiveWay, unless nil, makes whoever else reads the WAL let go of it. The
+	// writer calls it between two transactions when the disk is full, before it
+	// empties the WAL itself, which it then does with ExternalCheckpoints too.
+	GiveWay func()
 	// Lineage names the history that the file belongs to. A new file is given
 	// it, and a file of another one is refused. Empty: a new file draws one by
 	// lot, and any is accepted.
@@ -195,12 +199,15 @@ func (q *Queue) closeFiles() error {
 		errs = append(errs, q.read.Close())
 	}
 	if q.w != nil {
-		if ours := q.w.st != nil; ours && !q.w.opts.ExternalCheckpoints && !q.w.broken() {
-			// All that was committed is safe in the WAL too, but a person who
-			// copies the file of a stopped node expects it to be complete.
-			if err := q.w.emptyWAL(); err != nil {
-				q.w.log.Warn("the WAL stays", "err", err)
+		if q.w.st != nil {
+			if !q.w.opts.ExternalCheckpoints && !q.w.broken() {
+				// All that was committed is safe in the WAL too, but a person who
+				// copies the file of a stopped node expects it to be complete.
+				if err := q.w.emptyWAL(); err != nil {
+					q.w.log.Warn("the WAL stays", "err", err)
+				}
 			}
+			errs = append(errs, q.w.st.close())
 		}
 		errs = append(errs, q.w.conn.Close())
 	}

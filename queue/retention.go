@@ -62,7 +62,7 @@ func (r *round) deleteFinished(q *queueState, s State, stmt *sql.Stmt, args ...a
 		var id, flags int64
 		err := rows.Scan(&id, &flags)
 		old = append(old, id)
-		if flags&flagArchived != 0 {
+		if s == StateDead && flags&flagArchived != 0 {
 			archived[id] = true
 		}
 		return err

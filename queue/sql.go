@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"database/sql"
+	"errors"
 )
 
 // NOT INDEXED in the updates by id is needed: without it, statistics that were
@@ -72,6 +73,8 @@ const (
 
 // statements are the writer's, prepared once on its connection.
 type statements struct {
+	all []*sql.Stmt
+
 	begin, commit, rollback, savepoint, rollbackTo, releaseTo        *sql.Stmt
 	claimable, held, expired, settle, extend, setProgress, insertRun *sql.Stmt
 	trimRuns, payload, keyOwner, jobBrief, dueJobs, staleJobs        *sql.Stmt
@@ -115,11 +118,12 @@ func prepare(ctx context.Context, conn *sql.Conn) (*statements, error) {
 		&s.dropPayload:  "delete from payloads where id=?",
 	}
 	for dst, text := range single {
-		stmt, err := conn.PrepareContext(ctx, text) //nolint:sqlclosecheck // it lives as long as the connection
+		stmt, err := conn.PrepareContext(ctx, text) //nolint:sqlclosecheck // by close
 		if err != nil {
-			return nil, err
+			return s, err
 		}
 		*dst = stmt
+		s.all = append(s.all, stmt)
 	}
 	lists := map[**listStmt][3]string{
 		&s.insertJobs:     {insertJobsHead, insertJobsRow, ""},
@@ -141,9 +145,20 @@ func prepare(ctx context.Context, conn *sql.Conn) (*statements, error) {
 	for dst, parts := range lists {
 		l, err := prepareList(ctx, conn, parts[0], parts[1], parts[2])
 		if err != nil {
-			return nil, err
+			return s, err
 		}
 		*dst = l
+		s.all = append(s.all, l.stmts[:]...)
 	}
 	return s, nil
+}
+
+// close lets go of the statements. The connection, and with it the file, would
+// stay open for their sake.
+func (s *statements) close() error {
+	var errs []error
+	for _, stmt := range s.all {
+		errs = append(errs, stmt.Close())
+	}
+	return errors.Join(errs...)
 }

@@ -27,7 +27,7 @@ func prepareList(ctx context.Context, conn *sql.Conn, head, row, tail string) (*
 	l := &listStmt{width: strings.Count(row, "?")}
 	for i, n := range sizes {
 		text := head + strings.TrimSuffix(strings.Repeat(row+",", n), ",") + tail
-		stmt, err := conn.PrepareContext(ctx, text) //nolint:sqlclosecheck // it lives as long as the connection
+		stmt, err := conn.PrepareContext(ctx, text) //nolint:sqlclosecheck // by statements.close
 		if err != nil {
 			return nil, err
 		}

@@ -229,6 +229,9 @@ func (w *writer) giveBack(c *claim) {
 // the reserve. It is spent by halves: as claims and acks let the file grow
 // little, it lasts until a person comes.
 func (w *writer) makeRoom() {
+	if w.opts.GiveWay != nil {
+		w.opts.GiveWay()
+	}
 	err := w.emptyWAL()
 	for (isFull(err) || w.disk.free() < minRoom) && w.disk.spend() {
 		err = w.emptyWAL()

@@ -144,3 +144,21 @@ func make10(queue string) (specs []Spec) {
 	}
 	return specs
 }
+
+// TestCloseLetsGo: after Close nothing of the file is held open.
+func TestCloseLetsGo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "q.db")
+	q, err := Open(ctx, path, Options{DiskWatermark: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustEnqueue(t, q, make10("mail")...)
+	mustClaim(t, q, "mail", 3)
+	mustRecount(t, q)
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := filepath.Glob(path + "-*"); err != nil || len(files) > 0 {
+		t.Errorf("Close left %v: a connection is open still (%v)", files, err)
+	}
+}

@@ -27,9 +27,9 @@ func (s *stream) tend() { signal(s.care) }
 func (s *stream) maintain(ctx context.Context) {
 	c := s.primary.boot.opts.Config
 	u := &upkeep{levels: c.Levels, due: make([]time.Time, len(c.Levels)), snapshot: time.Now()}
-	if info, err := s.db.MaxLTXFileInfo(ctx, litestream.SnapshotLevel); err == nil && info.MaxTXID > 0 {
-		u.snapshot = info.CreatedAt
-		s.primary.snapshotAt(info.CreatedAt)
+	if at := s.lastSnapshot(ctx); !at.IsZero() {
+		u.snapshot = at
+		s.primary.snapshotAt(at)
 	}
 	timer := time.NewTimer(never)
 	defer timer.Stop()
@@ -79,6 +79,14 @@ func (u *upkeep) next(snapshots time.Duration, now time.Time) time.Duration {
 
 // upkeep does what is due. A step that fails is due again after its interval.
 func (s *stream) upkeep(ctx context.Context, u *upkeep, now time.Time) error {
+	ctx, done, err := s.begin(ctx)
+	if errors.Is(err, errNoRoom) {
+		return nil // the rounds tell
+	}
+	if err != nil {
+		return err
+	}
+	defer done()
 	var errs []error
 	for i, at := range u.due {
 		if at.IsZero() || now.Before(at) {
@@ -98,6 +106,21 @@ func (s *stream) upkeep(ctx context.Context, u *upkeep, now time.Time) error {
 		errs = append(errs, s.takeSnapshot(ctx, u, now))
 	}
 	return errors.Join(errs...)
+}
+
+// lastSnapshot returns when the last snapshot was taken; zero: none was yet, or
+// it is not known.
+func (s *stream) lastSnapshot(ctx context.Context) time.Time {
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return time.Time{}
+	}
+	defer done()
+	info, err := s.db.MaxLTXFileInfo(ctx, litestream.SnapshotLevel)
+	if err != nil || info.MaxTXID == 0 {
+		return time.Time{}
+	}
+	return info.CreatedAt
 }
 
 // snapshotAt records when the last snapshot was taken.

@@ -50,12 +50,15 @@ type target struct {
 }
 
 // fetch restores a prefix into a file that is not there yet. Files that a plan
-// needs may be compacted away before it comes to them; where no certain
-// transaction is asked for, there is then a newer plan.
+// needs may be compacted away before it comes to them, or between two of the
+// lists that it is made from; where no certain transaction is asked for, there
+// is then a newer plan. Litestream has no type for all of these errors, so what
+// the store itself did not cause is tried again.
 func fetch(ctx context.Context, s store, epoch int64, output string, to target, log *slog.Logger, progress func(Progress)) (txid ltx.TXID, err error) {
 	for range restoreTries {
 		txid, err = fetchOnce(ctx, s, epoch, output, to, log, progress)
-		if to.txid != 0 || !errors.Is(err, litestream.ErrTxNotAvailable) && !errors.Is(err, fs.ErrNotExist) {
+		var remote *RemoteError
+		if err == nil || to.txid != 0 || ctx.Err() != nil || errors.As(err, &remote) || errors.Is(err, fs.ErrExist) {
 			return txid, err
 		}
 	}

@@ -26,9 +26,14 @@ type stream struct {
 	hurry   chan struct{} // somebody waits
 	waiters waiters
 
-	mu      sync.Mutex
-	db      *litestream.DB // nil until open
-	askedAt time.Time      // when lock.json was last seen to be ours
+	use  sync.RWMutex // held for reading while db is used, see begin
+	away bool         // db is closed, see GiveWay; with use
+
+	mu        sync.Mutex
+	db        *litestream.DB // nil until open
+	opening   context.Context
+	interrupt context.CancelFunc // ends opening, and with it every use of db
+	askedAt   time.Time          // when lock.json was last seen to be ours
 }
 
 func newStream(p *Primary, seq func() int64) *stream {
@@ -75,6 +80,7 @@ func (s *stream) open() error {
 	}
 	s.mu.Lock()
 	s.db, s.askedAt = db, time.Now()
+	s.opening, s.interrupt = context.WithCancel(context.Background())
 	s.mu.Unlock()
 	return nil
 }
@@ -85,7 +91,15 @@ func (s *stream) opened() bool {
 	return s.db != nil
 }
 
-func (s *stream) close(ctx context.Context) error { return s.db.Close(ctx) }
+func (s *stream) close(ctx context.Context) error {
+	s.use.Lock()
+	defer s.use.Unlock()
+	if s.away {
+		return nil
+	}
+	s.interrupt()
+	return s.db.Close(ctx)
+}
 
 // run uploads after commits, at most once in the sync interval; somebody who
 // waits for it shortens that to the window.
@@ -205,6 +219,11 @@ func (s *stream) round(ctx context.Context) error {
 	if err := s.primary.check(); err != nil {
 		return err
 	}
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	seq, began := s.seq(), time.Now()
 	if err := s.db.Sync(ctx); err != nil {
 		return fmt.Errorf("read the WAL: %w", err)

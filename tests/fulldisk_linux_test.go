@@ -103,10 +103,15 @@ func TestFullDisk(t *testing.T) {
 			if len(n.claim("q", 10)) == 0 {
 				t.Error("the new job cannot be claimed")
 			}
+			// The replica, which is on the same disk, had to give way.
+			n.synced()
 			if code := n.terminate(); code != 0 {
 				t.Errorf("exit code %d, want 0", code)
 			}
 			checkDatabase(t, n.databasePath())
+			if code, _, stderr := n.cli("replica", "verify", "--data", n.dir); code != 0 {
+				t.Errorf("verify: exit code %d: %s", code, stderr)
+			}
 		})
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -17,7 +18,12 @@ func withClient(least, most int, do func(c *cli.Context, api *client.Client) err
 			return err
 		}
 		// An empty HOLDFAST_URL is one that is not set.
-		api, err := client.New(cmp.Or(c.String("url"), "http://"+node.DefaultListen), client.Options{})
+		first, others, _ := strings.Cut(cmp.Or(c.String("url"), "http://"+node.DefaultListen), ",")
+		var opts client.Options
+		if others != "" {
+			opts.Others = strings.Split(others, ",")
+		}
+		api, err := client.New(first, opts)
 		if err != nil {
 			return usagef("--url: %v", err)
 		}

@@ -120,8 +120,12 @@ func (c *Client) do(ctx context.Context, req call, out any) error {
 				return err
 			}
 		case errors.As(err, new(*UnreachableError)):
-			c.nodes.leave(base, "")
-			return err
+			// Without a connection nothing was sent. After it, only the caller
+			// knows whether it may be sent twice.
+			moved := c.nodes.leave(base, "")
+			if dial, ok := errors.AsType[*net.OpError](err); !ok || dial.Op != "dial" || !moved || hop >= c.nodes.hops() {
+				return err
+			}
 		default:
 			return err
 		}
