@@ -49,7 +49,7 @@ func (w *writer) settleLeases(ctx context.Context, now instant, newEpoch bool, b
 		}
 		res, e := w.conn.ExecContext(ctx, query, args...)
 		if err = e; err == nil {
-			n, _ := res.RowsAffected() //nolint:errcheck // SQLite always knows
+			n, _ := res.RowsAffected()
 			changed += n
 		}
 	}

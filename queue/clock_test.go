@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
@@ -156,7 +157,7 @@ func TestRestarts(t *testing.T) {
 			}
 			q = openFake(t, path, c, Options{Epoch: epoch})
 		}
-		if res, _, err := q.Ack(ctx, []Ack{{Lease: held[0].Lease}}); err != nil || res[0].Err != ErrLeaseLost {
+		if res, _, err := q.Ack(ctx, []Ack{{Lease: held[0].Lease}}); err != nil || !errors.Is(res[0].Err, ErrLeaseLost) {
 			t.Errorf("a token of the old epoch: %v, %v", res, err)
 		}
 		c.pass(30 * time.Second)

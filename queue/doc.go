@@ -17,15 +17,21 @@
 //
 //	scheduled ──due──▶ queued ──claim──▶ running ──ack──▶ done
 //	    ▲                 ▲                 │
-//	    └── fail, retry ──┴─ release, lease │──no attempt left──▶ dead ──retry──▶ queued
+//	    └── fail, snooze ─┴─ release, lease │──no attempt left──▶ dead ──retry──▶ queued
 //	                         ended          └──cancel──▶ cancelled
+//
+// A cancel takes effect at once on a job that does not run; a job that nobody
+// claimed before its expires_at is dead.
 //
 // # Basics
 //
 // [Open] a file, [Queue.Enqueue] a [Spec], [Queue.Claim] it, then [Queue.Ack],
-// [Queue.Fail], [Queue.Release] or [Queue.Extend] with the lease token that
-// the claim gave. [Queue.Job], [Queue.Jobs] and [Queue.Queues] look. [Queue.Close]
-// when done.
+// [Queue.Fail], [Queue.Release], [Queue.Snooze] or [Queue.Extend] with the
+// lease token that the claim gave. [Queue.Tx] ties jobs to rows of your own.
+// [Queue.Job], [Queue.Wait], [Queue.Jobs], [Queue.Queues], [Queue.Throughput]
+// and [Queue.Export] look; [Queue.UpdateQueue], [Queue.Cancel], [Queue.Retry],
+// [Queue.Archive], [Queue.Delete], [Queue.RetryDead] and [Queue.ArchiveDead]
+// are for people. [Queue.Close] when done.
 //
 // # Caveats
 //

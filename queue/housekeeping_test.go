@@ -155,7 +155,7 @@ func TestExpiry(t *testing.T) {
 	q.Release(ctx, []string{lease("released")})                                //nolint:errcheck // seen below
 	q.Fail(ctx, []Fail{{Lease: lease("failed"), RetryIn: new(2 * time.Hour)}}) //nolint:errcheck // seen below
 	q.Snooze(ctx, []Snooze{{Lease: lease("snoozed"), Delay: 3 * time.Hour}})   //nolint:errcheck // seen below
-	res, _, _ := q.Fail(ctx, []Fail{{Lease: lease("retried"), Fatal: true}})   //nolint:errcheck // seen below
+	res, _, _ := q.Fail(ctx, []Fail{{Lease: lease("retried"), Fatal: true}})
 	if _, _, err := q.Retry(ctx, res[0].ID, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -207,7 +207,7 @@ func (r *modelRun) restart() {
 	}
 	if kill {
 		for _, suffix := range []string{"", "-wal", "-shm"} {
-			os.Remove(old + suffix) //nolint:errcheck // only to save space
+			os.Remove(old + suffix)
 		}
 	}
 	if newEpoch {

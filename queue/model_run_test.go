@@ -51,9 +51,23 @@ func TestModel(t *testing.T) {
 		weight int
 		f      func()
 	}{
-		{20, r.enqueue}, {20, r.claim}, {12, r.ack}, {10, r.fail}, {4, r.release}, {4, r.snooze}, {5, r.extend},
-		{3, r.cancel}, {4, r.retry}, {2, r.archive}, {2, r.delete}, {1, r.bulk}, {2, r.settings}, {3, r.tx},
-		{10, r.pass}, {1, r.setClock}, {1, r.restart},
+		{20, r.enqueue},
+		{20, r.claim},
+		{12, r.ack},
+		{10, r.fail},
+		{4, r.release},
+		{4, r.snooze},
+		{5, r.extend},
+		{3, r.cancel},
+		{4, r.retry},
+		{2, r.archive},
+		{2, r.delete},
+		{1, r.bulk},
+		{2, r.settings},
+		{3, r.tx},
+		{10, r.pass},
+		{1, r.setClock},
+		{1, r.restart},
 	}
 	total := 0
 	for _, o := range ops {

@@ -106,24 +106,26 @@ func (m *model) expire(j *modelJob) {
 }
 
 func (m *model) retain() {
-	for name, q := range m.queues {
-		for _, s := range finalStates {
-			age := DefaultRetention.Milliseconds()
-			switch {
-			case s == StateDone && q.keepAge != 0:
-				age = q.keepAge
-			case s == StateDead && q.deadAge == 0:
-				continue
-			case s == StateDead:
-				age = q.deadAge
-			}
-			old := m.sorted(func(j *modelJob) bool { return j.queue == name && j.state == s })
-			slices.SortStableFunc(old, func(a, b *modelJob) int { return cmp.Compare(a.at, b.at) })
-			for i, j := range old {
-				if j.at <= m.wall-age || s == StateDone && q.last > 0 && len(old)-i > q.last {
-					delete(m.jobs, j.id)
-				}
-			}
+	old := map[string][]*modelJob{} // done jobs of a queue, the oldest first
+	for _, j := range m.sorted(func(j *modelJob) bool { return j.state.Final() }) {
+		q, age := m.queues[j.queue], DefaultRetention.Milliseconds()
+		switch j.state {
+		case StateDone:
+			age = cmp.Or(q.keepAge, age)
+		case StateDead:
+			age = cmp.Or(q.deadAge, never)
+		}
+		if j.at <= m.wall-age {
+			delete(m.jobs, j.id)
+		} else if j.state == StateDone {
+			old[j.queue] = append(old[j.queue], j)
+		}
+	}
+	for name, jobs := range old {
+		slices.SortStableFunc(jobs, func(a, b *modelJob) int { return cmp.Compare(a.at, b.at) })
+		for len(jobs) > m.queues[name].last && m.queues[name].last > 0 {
+			delete(m.jobs, jobs[0].id)
+			jobs = jobs[1:]
 		}
 	}
 }

@@ -81,7 +81,7 @@ func TestExport(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	for range q.Export(ctx) {
+	for range q.Export(ctx) { //nolint:errcheck // it is about the break
 		break
 	}
 	if err := q.Close(); err != nil {
@@ -133,7 +133,8 @@ func TestRecount(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []queue.Difference{
-		{Queue: "mail", State: queue.StateQueued, Counter: 1}, {Queue: "mail", State: queue.StateDone, Rows: 1},
+		{Queue: "mail", State: queue.StateQueued, Counter: 1},
+		{Queue: "mail", State: queue.StateDone, Rows: 1},
 		{Queue: "mail", State: queue.StateDead, Counter: 3, Rows: 2},
 	}
 	if diff, err := q.Recount(ctx); err != nil || !slices.Equal(diff, want) {

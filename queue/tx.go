@@ -110,7 +110,7 @@ func (tx *Tx) end(why error) {
 	defer tx.mu.Unlock()
 	tx.err = why
 	for _, rows := range tx.rows {
-		rows.Close() //nolint:sqlclosecheck // the caller's; its error is the caller's too
+		rows.Close()
 	}
 }
 
@@ -136,7 +136,7 @@ func (tx *Tx) Query(query string, args ...any) (*sql.Rows, error) {
 	if tx.err != nil {
 		return nil, tx.err
 	}
-	rows, err := tx.r.w.conn.QueryContext(tx.ctx, query, args...) //nolint:rowserrcheck // the caller's
+	rows, err := tx.r.w.conn.QueryContext(tx.ctx, query, args...) //nolint:sqlclosecheck // by the caller, or by end
 	if err == nil {
 		tx.rows = append(tx.rows, rows)
 	}
@@ -145,7 +145,7 @@ func (tx *Tx) Query(query string, args ...any) (*sql.Rows, error) {
 
 // QueryRow runs a statement that returns at most one row.
 func (tx *Tx) QueryRow(query string, args ...any) *Row {
-	rows, err := tx.Query(query, args...) //nolint:rowserrcheck,sqlclosecheck // by Scan
+	rows, err := tx.Query(query, args...) //nolint:rowserrcheck // by Scan
 	return &Row{rows, err}
 }
 

@@ -141,8 +141,8 @@ func TestTx(t *testing.T) {
 		q, _, _ := setUp(t)
 		enqueue(t, q, queue.Spec{Queue: "mail"}, queue.Spec{Queue: "mail"})
 		err := q.Tx(ctx, func(tx *queue.Tx) error {
-			rows, err := tx.Query("select state from job where queue = 'mail'")
-			if err != nil || !rows.Next() { // and left open
+			rows, err := tx.Query("select state from job where queue = 'mail'") //nolint:sqlclosecheck // that is the point
+			if err != nil || !rows.Next() || rows.Err() != nil {                // and left open
 				t.Errorf("no row: %v", err)
 			}
 			if err := tx.QueryRow("select id from orders").Scan(new(int)); !errors.Is(err, sql.ErrNoRows) {

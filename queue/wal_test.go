@@ -54,7 +54,7 @@ func TestWALCut(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		os.Remove(copyPath + "-shm") //nolint:errcheck // it may not be there
+		os.Remove(copyPath + "-shm")
 	}
 	check := func(what string, at int64, ids map[int64]bool) {
 		for _, c := range commits {

@@ -117,9 +117,12 @@ func TestCloseWaitsForReaders(t *testing.T) {
 	}
 	mustEnqueue(t, q, make10("mail")...)
 	n := 0
-	for range q.Export(ctx) {
+	for _, err := range q.Export(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		if n++; n == 1 {
-			go q.Close() //nolint:errcheck // the test is about the reader
+			go q.Close()
 		}
 	}
 	if n != 10 { // one step
