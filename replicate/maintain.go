@@ -148,5 +148,12 @@ func (s *stream) takeSnapshot(ctx context.Context, u *upkeep, now time.Time) err
 			return err
 		}
 	}
-	return nil
+	if err := p.check(); err != nil {
+		return err
+	}
+	gone, err := collect(ctx, p.boot.store, now.Add(-p.boot.opts.Config.Snapshot.Retention), false)
+	for _, e := range gone {
+		p.boot.log.Info("deleted an epoch that no restore needs any more", "epoch", e.Epoch, "files", e.Files, "bytes", e.Bytes)
+	}
+	return err
 }

@@ -36,6 +36,13 @@ func (w *waiters) take() []chan error {
 	return all
 }
 
+// count returns how many wait for the next round.
+func (w *waiters) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.next)
+}
+
 func answer(all []chan error, err error) {
 	for _, c := range all {
 		c <- err

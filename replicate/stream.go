@@ -14,6 +14,7 @@ const (
 	firstRetry = time.Second
 	lastRetry  = 15 * time.Second // never Litestream's own five minutes
 	askLock    = 10 * time.Second // of work, or of a pause before it
+	mostGather = 50 * time.Millisecond
 )
 
 // stream drives Litestream for one epoch: a commit wakes it, and it uploads
@@ -116,7 +117,7 @@ func (s *stream) run(ctx context.Context) {
 		case <-s.woken:
 		}
 		began := time.Now()
-		err := s.once(ctx)
+		told, err := s.once(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -131,10 +132,25 @@ func (s *stream) run(ctx context.Context) {
 		}
 		retry = 0
 		s.tend()
-		if !s.pause(ctx, began, c.Window, c.SyncInterval) {
+		took := time.Since(began)
+		if !s.pause(ctx, began, c.Window, c.SyncInterval) || !s.gather(ctx, told, took) {
 			return
 		}
 	}
+}
+
+// gather gives those who were just told a moment to come back with their next
+// commit. A round that took longer than the window would otherwise begin with
+// the first of them, and all others would wait for it in vain, and then for one
+// more.
+func (s *stream) gather(ctx context.Context, told int, took time.Duration) bool {
+	ready := time.Now().Add(min(took/4, mostGather))
+	for told > 1 && s.waiters.count() < told && time.Now().Before(ready) {
+		if !sleep(ctx, time.Millisecond) {
+			return false
+		}
+	}
+	return ctx.Err() == nil
 }
 
 // pause waits until the next round may begin: window after the last began if
@@ -170,23 +186,27 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // once makes sure that the root is still ours, when that was not seen lately,
 // and uploads. Those who wait are told after lock.json was read once more, by a
-// request that was sent when the upload had its answer.
-func (s *stream) once(ctx context.Context) (err error) {
+// request that was sent when the upload had its answer. It returns how many
+// were told, or wait for the next round by then.
+func (s *stream) once(ctx context.Context) (told int, err error) {
 	select {
 	case <-s.hurry:
 	default:
 	}
 	waiting := s.waiters.take()
-	defer func() { answer(waiting, err) }()
+	defer func() {
+		told = len(waiting) + s.waiters.count()
+		answer(waiting, err)
+	}()
 	if time.Since(s.askedAt) >= askLock {
 		if err := s.stillOurs(ctx); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if err := s.round(ctx); err != nil || len(waiting) == 0 {
-		return err
+		return 0, err
 	}
-	return s.stillOurs(ctx)
+	return 0, s.stillOurs(ctx)
 }
 
 // stillOurs reads lock.json: a node that slept while another took over learns

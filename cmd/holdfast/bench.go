@@ -16,13 +16,15 @@ func benchCommand() *cli.Command {
 		Usage: "measure what this machine can do",
 		Description: "Starts nodes of its own in a temporary directory, loads them and a yardstick in turns,\n" +
 			"and prints jobs a second and ratios. A running node is not touched, but shares the machine.\n\n" +
-			"Suites: " + strings.Join(bench.Suites(), ", ") + "; all runs each of them.\n\n" +
+			"Suites: " + strings.Join(bench.Suites(), ", ") + "; all runs each of them.\n" +
+			"The suite replication needs object storage: a bucket, named by --config, or versitygw.\n\n" +
 			"Examples:\n" +
 			"  holdfast bench\n" +
 			"  holdfast bench --suite http --json",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "suite", Value: "http", Usage: "what to measure"},
 			&cli.IntFlag{Name: "jobs", Usage: "jobs of one measurement; 0: the suite's default"},
+			&cli.StringFlag{Name: "config", Usage: "a litestream.yml with the bucket of the suite replication, in which a new path is used"},
 			&cli.BoolFlag{Name: "json", Usage: "print the report as one JSON object"},
 		},
 		Action: runBench,
@@ -37,7 +39,7 @@ func runBench(c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}
-	opts := bench.Options{Exe: exe, Suite: c.String("suite"), Jobs: c.Int("jobs"), Log: c.App.ErrWriter}
+	opts := bench.Options{Exe: exe, Suite: c.String("suite"), Jobs: c.Int("jobs"), Config: c.String("config"), Log: c.App.ErrWriter}
 	if err := opts.Validate(); err != nil {
 		return usagef("bench: %v", err)
 	}

@@ -53,6 +53,7 @@ func replicaCommand() *cli.Command {
 				Flags:  rootFlags(),
 				Action: withRoot(0, 0, replicaVerify),
 			},
+			gcCommand(),
 		},
 	}
 }
