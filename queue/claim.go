@@ -23,7 +23,7 @@ func (q *Queue) Claim(ctx context.Context, req ClaimRequest) (Claims, Seq, error
 	c := &claim{
 		queues: q.turns.order(req.Queues), max: max(req.Max, 1), lease: req.Lease, worker: req.Worker, answered: make(chan struct{}),
 	}
-	o := &op{finish: make([]finish, 0, len(req.Acks)+len(req.Fails)), claim: c}
+	o := &op{claim: c}
 	q.addAcks(o, req.Acks)
 	q.addFails(o, req.Fails)
 	if q.drained() {

@@ -15,6 +15,7 @@ const (
 	maxReserve   = 8 << 20
 	minReserve   = 64 << 10  // a smaller rest is given up at once
 	lookEvery    = 250       // ms between two looks at the free space
+	fillEvery    = 60_000    // ms between two tries to fill a reserve that cannot be
 	minRoom      = 256 << 10 // free bytes that claims and acks can go on with
 )
 
@@ -32,7 +33,10 @@ type disk struct {
 	stat      func(dir string) (space, error)
 
 	lookedAt int64 // wall clock, ms
+	left     int64 // bytes that were free then, less what was written since
 	isFull   bool
+	weak     bool  // the reserve cannot be filled although there is room
+	triedAt  int64 // wall clock, ms: to fill it
 }
 
 // space is what there is of a disk.
@@ -65,11 +69,15 @@ func openDisk(path string, watermark int64, log *slog.Logger) (*disk, error) {
 // full reports whether new jobs have to be refused. It looks at the disk at
 // most every lookEvery ms of now.
 func (d *disk) full(now int64) bool {
-	if now-d.lookedAt >= lookEvery || now < d.lookedAt {
+	if now-d.lookedAt >= lookEvery || now < d.lookedAt || d.left < d.watermark {
 		d.look(now)
 	}
 	return d.isFull
 }
+
+// writing says that new jobs of so many bytes are about to be written: the file
+// and its WAL grow by about three times as much.
+func (d *disk) writing(bytes int) { d.left -= 3 * int64(bytes) }
 
 // look finds out how much is free, and fills the reserve up if it can.
 func (d *disk) look(now int64) {
@@ -79,16 +87,19 @@ func (d *disk) look(now int64) {
 	d.lookedAt = now
 	s, err := d.stat(d.dir)
 	if err != nil {
-		d.log.Error("the free space of the disk is unknown", "dir", d.dir, "err", err)
+		d.log.Error("the free space of the disk is unknown; new jobs are refused", "dir", d.dir, "err", err)
+		d.isFull = true // the directory may be gone
 		return
 	}
-	if d.held < d.size && s.free-(d.size-d.held) >= d.watermark {
+	d.left = s.free
+	if d.held < d.size && s.free-(d.size-d.held) >= d.watermark && (!d.weak || now-d.triedAt >= fillEvery) {
+		d.triedAt = now
 		d.fill()
 	}
 	was := d.isFull
 	// While the reserve is not whole, what is free is what claims and acks will
 	// need: new jobs would use it up.
-	d.isFull = s.free < d.watermark || d.held < d.size
+	d.isFull = s.free < d.watermark || d.held < d.size && !d.weak
 	if d.isFull != was {
 		d.log.Warn("free space of the disk", "dir", d.dir, "bytes", s.free, "watermark", d.watermark, "new_jobs_refused", d.isFull)
 	}
@@ -112,11 +123,14 @@ func (d *disk) fill() {
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		d.log.Warn("no disk space could be reserved", "path", d.reserve, "err", err)
+		if !d.weak { // such as a limit on the size of files
+			d.log.Warn("no disk space could be reserved", "path", d.reserve, "err", err)
+		}
+		d.weak = true
 		d.shrink(d.held)
 		return
 	}
-	d.held = d.size
+	d.held, d.weak = d.size, false
 }
 
 // spend gives half of the reserve to the database, and the rest when it is

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -147,4 +148,45 @@ func mustRows(t *testing.T, s Spec) []*row {
 		t.Fatal(err)
 	}
 	return []*row{r}
+}
+
+func TestDiskBurst(t *testing.T) {
+	free := int64(100 << 20)
+	looks := 0
+	d := &disk{
+		watermark: 10 << 20, size: 1, held: 1, log: slog.New(slog.DiscardHandler),
+		stat: func(string) (space, error) { looks++; return space{free: free, total: 1 << 40}, nil },
+	}
+	if d.full(1000) || looks != 1 {
+		t.Fatalf("full at first, or %d looks", looks)
+	}
+	d.writing(1 << 20)
+	if d.full(1001) || looks != 1 {
+		t.Errorf("a small write made it look again: %d looks", looks)
+	}
+	free = 5 << 20
+	d.writing(30 << 20)
+	if !d.full(1002) || looks != 2 {
+		t.Errorf("a burst that may have filled the disk was not followed by a look: %d looks", looks)
+	}
+}
+
+func TestDiskReserveThatCannotBeFilled(t *testing.T) {
+	d := &disk{
+		watermark: 1 << 20, size: 1 << 20, reserve: t.TempDir() + "/missing/reserve", log: slog.New(slog.DiscardHandler),
+		stat: func(string) (space, error) { return space{free: 1 << 30, total: 1 << 40}, nil },
+	}
+	if d.full(1000) {
+		t.Error("new jobs are refused on a disk with room, for want of a reserve")
+	}
+}
+
+func TestDiskGone(t *testing.T) {
+	d := &disk{
+		watermark: 1 << 20, log: slog.New(slog.DiscardHandler),
+		stat: func(string) (space, error) { return space{}, os.ErrNotExist },
+	}
+	if !d.full(1000) {
+		t.Error("new jobs are taken although the directory is gone")
+	}
 }

@@ -126,6 +126,14 @@ func (r *row) hashBody(s *Spec) error {
 }
 
 // enqueue inserts the batch's jobs. Most go in together; what may be found
+// bytes is about what the jobs of o take in the file.
+func (o *op) bytes() (n int) {
+	for _, j := range o.rows {
+		n += len(j.payload) + 300
+	}
+	return n
+}
+
 // wrong when half of it is done goes in by itself.
 func (r *round) enqueue() error {
 	var together, alone []*op
@@ -137,7 +145,10 @@ func (r *round) enqueue() error {
 		o.err = nil
 		if full = full || r.w.disk.full(r.now.wall); full {
 			o.err = ErrDiskFull
-		} else if r.fragile(o) {
+			continue
+		}
+		r.w.disk.writing(o.bytes())
+		if r.fragile(o) {
 			alone = append(alone, o)
 		} else {
 			together = append(together, o)

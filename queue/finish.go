@@ -103,12 +103,14 @@ func (q *Queue) Extend(ctx context.Context, extends []Extend) ([]Result, Seq, er
 }
 
 func (q *Queue) addAcks(o *op, acks []Ack) {
+	o.finish = slices.Grow(o.finish, len(acks))
 	for _, a := range acks {
 		q.add(o, a.Lease, finish{kind: finishAck, data: a.Result})
 	}
 }
 
 func (q *Queue) addFails(o *op, fails []Fail) {
+	o.finish = slices.Grow(o.finish, len(fails))
 	for _, f := range fails {
 		q.add(o, f.Lease, finish{kind: finishFail, why: because(cmp.Or(f.Error, "the worker gave no reason")), delay: f.RetryIn, fatal: f.Fatal})
 	}

