@@ -27,16 +27,24 @@ func enqueuedOf(job *queue.Enqueued, spec *queue.Spec) client.Enqueued {
 	}
 }
 
-func (a *API) claimsOf(r *http.Request, claims *queue.Claims) client.Claims {
+// publisher turns an error into what a client may see of it.
+type publisher func(error) *apiError
+
+// publicTo is public for the answer to r.
+func (a *API) publicTo(r *http.Request) publisher {
+	return func(err error) *apiError { return a.public(r, err) }
+}
+
+func claimsOf(public publisher, claims *queue.Claims) client.Claims {
 	wire := client.Claims{Jobs: make([]client.Claimed, len(claims.Jobs))}
 	for i := range claims.Jobs {
 		wire.Jobs[i] = claimedOf(&claims.Jobs[i])
 	}
 	if len(claims.Acks) > 0 {
-		wire.Acks = a.resultsOf(r, claims.Acks)
+		wire.Acks = resultsOf(public, claims.Acks)
 	}
 	if len(claims.Fails) > 0 {
-		wire.Fails = a.resultsOf(r, claims.Fails)
+		wire.Fails = resultsOf(public, claims.Fails)
 	}
 	return wire
 }
@@ -60,18 +68,18 @@ func claimedOf(job *queue.Claimed) client.Claimed {
 	}
 }
 
-func (a *API) resultsOf(r *http.Request, results []queue.Result) []client.Result {
+func resultsOf(public publisher, results []queue.Result) []client.Result {
 	wire := make([]client.Result, len(results))
 	for i := range results {
-		wire[i] = a.resultOf(r, &results[i])
+		wire[i] = resultOf(public, &results[i])
 	}
 	return wire
 }
 
-func (a *API) resultOf(r *http.Request, result *queue.Result) client.Result {
+func resultOf(public publisher, result *queue.Result) client.Result {
 	wire := client.Result{ID: idOf(result.ID), OK: result.Err == nil}
 	if result.Err != nil {
-		body := a.public(r, result.Err).body()
+		body := public(result.Err).body()
 		wire.Error = &body
 		return wire
 	}
@@ -141,22 +149,6 @@ func wireBackoff(b queue.Backoff) *client.Backoff {
 		wire.DelaysMS = append(wire.DelaysMS, d.Milliseconds())
 	}
 	return wire
-}
-
-func queueOf(info *queue.Info) client.Queue {
-	return client.Queue{
-		Name:   info.Name,
-		Paused: info.Paused,
-		Counts: client.Counts{
-			Scheduled: info.Counts.Scheduled,
-			Queued:    info.Counts.Queued,
-			Running:   info.Counts.Running,
-			Done:      info.Counts.Done,
-			Dead:      info.Counts.Dead,
-			Cancelled: info.Counts.Cancelled,
-		},
-		OldestQueuedAtMS: optionalMS(info.OldestAt),
-	}
 }
 
 func queueHealthOf(info *queue.Info) client.QueueHealth {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -24,12 +25,21 @@ type Store interface {
 	Ack(ctx context.Context, acks []queue.Ack) ([]queue.Result, queue.Seq, error)
 	Fail(ctx context.Context, fails []queue.Fail) ([]queue.Result, queue.Seq, error)
 	Release(ctx context.Context, leases []string) ([]queue.Result, queue.Seq, error)
+	Snooze(ctx context.Context, snoozes []queue.Snooze) ([]queue.Result, queue.Seq, error)
 	Extend(ctx context.Context, extends []queue.Extend) ([]queue.Result, queue.Seq, error)
 	Retry(ctx context.Context, id int64, payload json.RawMessage) (queue.Job, queue.Seq, error)
 	Cancel(ctx context.Context, id int64) (queue.Job, queue.Seq, error)
+	Archive(ctx context.Context, id int64) (queue.Job, queue.Seq, error)
+	Delete(ctx context.Context, id int64) (queue.Seq, error)
+	RetryDead(ctx context.Context, f queue.Filter, dryRun bool) (queue.Bulk, queue.Seq, error)
+	ArchiveDead(ctx context.Context, f queue.Filter, dryRun bool) (queue.Bulk, queue.Seq, error)
 	Job(ctx context.Context, id int64) (queue.Job, error)
+	Wait(ctx context.Context, id int64, d time.Duration) (queue.Job, error)
 	Jobs(ctx context.Context, f queue.Filter) (queue.Page, error)
+	Export(ctx context.Context) iter.Seq2[queue.Job, error]
 	Queues(ctx context.Context) ([]queue.Info, error)
+	UpdateQueue(ctx context.Context, name string, p queue.Patch) (queue.Info, queue.Seq, error)
+	Throughput(ctx context.Context, queue string, since time.Time) ([]queue.Minute, error)
 }
 
 // API serves the HTTP API. It serves from the start, but says that it is
@@ -50,6 +60,7 @@ type API struct {
 	reasons atomic.Pointer[[]string]    // why the node is not ready; nil when it is
 
 	stopping atomic.Bool // claims find nothing any more
+	settings settings    // of the queues
 }
 
 // Replica is what the handlers need of a [replicate.Primary].
@@ -84,6 +95,7 @@ func NewAPI(cfg Config) *API {
 // Open lets requests in: from now on they are served from s.
 func (a *API) Open(s Store) {
 	a.primary.Store(nil)
+	a.settings.forget()
 	a.store.Store(&s)
 	a.reasons.Store(nil)
 }

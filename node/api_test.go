@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/node"
 	"holdfast/node/client"
@@ -131,6 +132,12 @@ func (s *stub) Claim(ctx context.Context, req queue.ClaimRequest) (queue.Claims,
 
 func (s *stub) Job(_ context.Context, id int64) (queue.Job, error) { return s.job(id) }
 
+func (s *stub) Wait(_ context.Context, id int64, _ time.Duration) (queue.Job, error) {
+	return s.job(id)
+}
+
+func (s *stub) Queues(context.Context) ([]queue.Info, error) { return nil, nil }
+
 func (s *stub) Jobs(_ context.Context, f queue.Filter) (queue.Page, error) { return s.jobs(f) }
 
 func (s *stub) Ack(_ context.Context, acks []queue.Ack) ([]queue.Result, queue.Seq, error) {
@@ -152,7 +159,7 @@ func TestPathsAndMethods(t *testing.T) {
 	}
 	for _, tt := range []struct{ method, path, allow string }{
 		{"DELETE", "/v1/jobs", "GET, HEAD, POST"},
-		{"POST", "/v1/jobs/7", "GET, HEAD"},
+		{"POST", "/v1/jobs/7", "DELETE, GET, HEAD"},
 		{"GET", "/v1/jobs/7/ack", "POST"},
 		{"GET", "/v1/claims", "POST"},
 		{"PUT", "/v1/queues", "GET, HEAD"},

@@ -33,6 +33,8 @@ func (e *apiError) status() int {
 		return http.StatusConflict
 	case client.CodeTooLarge:
 		return http.StatusRequestEntityTooLarge
+	case client.CodeQueueFull:
+		return http.StatusTooManyRequests
 	case client.CodeUnavailable, client.CodeUnknownOutcome, client.CodeNotPrimary, client.CodeReplicationBehind:
 		return http.StatusServiceUnavailable
 	case client.CodeDiskFull:
@@ -52,9 +54,26 @@ var errHungUp = errors.New("the client hung up")
 // errLost is returned by a handler whose work may be void.
 var errLost = errors.New("this node is not the primary any more, or cannot be sure that it is")
 
-// public turns any error into what a client may see of it. Only what is meant
-// for clients keeps its text; the rest is logged here and called internal.
-func (a *API) public(r *http.Request, err error) *apiError {
+// forClients are the errors of the queue whose text is meant for clients.
+var forClients = []struct {
+	err  error
+	code client.Code
+}{
+	// First: after a commit of unknown outcome the queue closes, and says
+	// of what comes later that it is closed because of that.
+	{queue.ErrClosed, client.CodeUnavailable},
+	{queue.ErrLeaseLost, client.CodeLeaseLost},
+	{queue.ErrNotFound, client.CodeNotFound},
+	{queue.ErrNoQueue, client.CodeNotFound},
+	{queue.ErrIdempotencyConflict, client.CodeIdempotencyConflict},
+	{queue.ErrWrongState, client.CodeWrongState},
+	{queue.ErrQueueFull, client.CodeQueueFull},
+	{queue.ErrDiskFull, client.CodeDiskFull},
+	{queue.ErrUnknownOutcome, client.CodeUnknownOutcome},
+}
+
+// asAPIError is what a client may see of err, or nil if there is nothing.
+func asAPIError(err error) *apiError {
 	var (
 		api      *apiError
 		spec     *queue.SpecError
@@ -68,24 +87,19 @@ func (a *API) public(r *http.Request, err error) *apiError {
 	case errors.As(err, &tooLarge):
 		return &apiError{code: client.CodeTooLarge, message: tooLarge.Error()}
 	}
-	for _, known := range []struct {
-		err  error
-		code client.Code
-	}{
-		// First: after a commit of unknown outcome the queue closes, and says
-		// of what comes later that it is closed because of that.
-		{queue.ErrClosed, client.CodeUnavailable},
-		{queue.ErrLeaseLost, client.CodeLeaseLost},
-		{queue.ErrNotFound, client.CodeNotFound},
-		{queue.ErrNoQueue, client.CodeNotFound},
-		{queue.ErrIdempotencyConflict, client.CodeIdempotencyConflict},
-		{queue.ErrWrongState, client.CodeWrongState},
-		{queue.ErrDiskFull, client.CodeDiskFull},
-		{queue.ErrUnknownOutcome, client.CodeUnknownOutcome},
-	} {
+	for _, known := range forClients {
 		if errors.Is(err, known.err) {
 			return &apiError{code: known.code, message: known.err.Error()}
 		}
+	}
+	return nil
+}
+
+// public turns any error into what a client may see of it. Only what is meant
+// for clients keeps its text; the rest is logged here and called internal.
+func (a *API) public(r *http.Request, err error) *apiError {
+	if e := asAPIError(err); e != nil {
+		return e
 	}
 	if errors.Is(err, errLost) {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
@@ -134,7 +148,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	e := a.public(r, err)
-	if e.status() == http.StatusServiceUnavailable {
+	if status := e.status(); status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", retryAfter)
 	}
 	if err := answer(w, e.status(), client.ErrorAnswer{Error: e.body()}); err != nil {

@@ -16,6 +16,9 @@ func TestBadInput(t *testing.T) {
 	long := strings.Repeat("x", 2000)
 	many := strings.TrimSuffix(strings.Repeat(`{"queue":"mail"},`, 1001), ",")
 	manyAcks := strings.TrimSuffix(strings.Repeat(`{"lease":"1.1.1.x"},`, 1001), ",")
+	f.enqueue(`{"queue":"there"}`)
+	running := f.claimOne("there")
+	deep := strings.Repeat("[", 513) + strings.Repeat("]", 513)
 	tests := []struct {
 		name   string
 		method string
@@ -113,6 +116,69 @@ func TestBadInput(t *testing.T) {
 		{"an ack with a made-up lease", "POST", "/v1/jobs/7/ack", `{"lease":"1.7.1.x"}`, 409, "lease_lost", "lease is lost"},
 		{"an ack with no token at all", "POST", "/v1/jobs/7/ack", `{"lease":"please"}`, 409, "lease_lost", "lease is lost"},
 		{"a release with another job's lease", "POST", "/v1/jobs/8/release", `{"lease":"1.7.1.x"}`, 409, "lease_lost", "lease is lost"},
+		{"no snoozes", "POST", "/v1/snoozes", `{}`, 400, "invalid", "snoozes: is missing or empty"},
+		{"a negative snooze", "POST", "/v1/snoozes", `{"snoozes":[{"lease":"x","delay_ms":-1}]}`, 400, "invalid", "snoozes[0].delay_ms: must be from 0"},
+		{"a snooze that overflows", "POST", "/v1/snoozes", `{"snoozes":[{"lease":"x","delay_ms":18446744073709}]}`, 400, "invalid", "snoozes[0].delay_ms: must be from 0"},
+		{"a snooze of one job with a negative delay", "POST", "/v1/jobs/7/snooze", `{"lease":"1.7.1.x","delay_ms":-1}`, 400, "invalid", "delay_ms: must be from 0"},
+		{"a snooze with a made-up lease", "POST", "/v1/jobs/7/snooze", `{"lease":"1.7.1.x","delay_ms":1}`, 409, "lease_lost", "lease is lost"},
+		{"a snooze with an unknown field", "POST", "/v1/snoozes", `{"snoozes":[{"lease":"x","for":1}]}`, 400, "invalid", "snoozes[0].for: unknown field"},
+		// nesting
+		{"a deep payload", "POST", "/v1/jobs", `{"queue":"a","payload":` + deep + `}`, 400, "invalid", "payload: arrays and objects are nested more than 512 levels deep"},
+		{"a deep payload of objects", "POST", "/v1/jobs", `{"queue":"a","payload":` + strings.Repeat(`{"a":`, 513) + "1" + strings.Repeat("}", 513) + `}`, 400, "invalid", "payload: arrays"},
+		{"a deep payload in an array", "POST", "/v1/jobs", `[{"queue":"a"},{"queue":"a","payload":` + deep + `}]`, 400, "invalid", "jobs[1].payload: arrays"},
+		{"a deep payload of a retry", "POST", "/v1/jobs/7/retry", `{"payload":` + deep + `}`, 400, "invalid", "payload: arrays"},
+		{"a deep result", "POST", "/v1/acks", `{"acks":[{"lease":"x","result":` + deep + `}]}`, 400, "invalid", "acks[0].result: arrays"},
+		{"a deep result of one job", "POST", "/v1/jobs/7/ack", `{"lease":"1.7.1.x","result":` + deep + `}`, 400, "invalid", "result: arrays"},
+		{"a deep result in a claim", "POST", "/v1/claims", `{"queues":["a"],"acks":[{"lease":"x","result":` + deep + `}]}`, 400, "invalid", "acks[0].result: arrays"},
+		{"deep progress", "POST", "/v1/extends", `{"extends":[{"lease":"x","progress":` + deep + `}]}`, 400, "invalid", "extends[0].progress: arrays"},
+		// queues
+		{"a queue that is not there", "GET", "/v1/queues/nothere", "", 404, "not_found", "no such queue"},
+		{"a patch of a queue that is not there", "PATCH", "/v1/queues/nothere", `{"max_attempts":3}`, 404, "not_found", "no such queue"},
+		{"a patch of the retention of a queue that is not there", "PATCH", "/v1/queues/nothere", `{"keep_last":{"done":3}}`, 404, "not_found", "no such queue"},
+		{"a patch that makes a queue of a bad name", "PATCH", "/v1/queues/a%20b", `{"create":true}`, 400, "invalid", "queue: "},
+		{"a patch without a body", "PATCH", "/v1/queues/there", "", 400, "invalid", "body is empty"},
+		{"a patch with an unknown field", "PATCH", "/v1/queues/there", `{"attempts":3}`, 400, "invalid", "attempts: unknown field"},
+		{"a patch that pauses", "PATCH", "/v1/queues/there", `{"paused":true}`, 400, "invalid", "paused: unknown field"},
+		{"negative attempts of a queue", "PATCH", "/v1/queues/there", `{"max_attempts":-1}`, 400, "invalid", "max_attempts: must be from 1 to 1000"},
+		{"too many attempts of a queue", "PATCH", "/v1/queues/there", `{"max_attempts":1001}`, 400, "invalid", "max_attempts: must be from 1 to 1000"},
+		{"a string for attempts of a queue", "PATCH", "/v1/queues/there", `{"max_attempts":"3"}`, 400, "invalid", "max_attempts: got a string, want an integer"},
+		{"a long timeout of a queue", "PATCH", "/v1/queues/there", `{"timeout_ms":604800001}`, 400, "invalid", "timeout_ms: must be from 0 to 604800000"},
+		{"a short lease of a queue", "PATCH", "/v1/queues/there", `{"lease_ms":5}`, 400, "invalid", "lease_ms: must be from 1000"},
+		{"a negative depth", "PATCH", "/v1/queues/there", `{"max_depth":-1}`, 400, "invalid", "max_depth: "},
+		{"an unknown durability of a queue", "PATCH", "/v1/queues/there", `{"durability":"forever"}`, 400, "invalid", "durability: must be local or replicated"},
+		{"a durability that the node cannot give", "PATCH", "/v1/queues/there", `{"durability":"replicated"}`, 400, "replicated_unavailable", "durability: "},
+		{"an unknown back-off of a queue", "PATCH", "/v1/queues/there", `{"backoff":{"kind":"linear"}}`, 400, "invalid", `backoff: "linear" is not a kind`},
+		{"a back-off without its base", "PATCH", "/v1/queues/there", `{"backoff":{"kind":"fixed"}}`, 400, "invalid", "backoff: fixed needs a base"},
+		{"a retention of a state that does not end", "PATCH", "/v1/queues/there", `{"retention_ms":{"queued":5}}`, 400, "invalid", `retention_ms: "queued" is not a state in which a job ends`},
+		{"a retention below for ever", "PATCH", "/v1/queues/there", `{"retention_ms":{"done":-2}}`, 400, "invalid", "retention_ms.done: must be from 1"},
+		{"a retention that overflows", "PATCH", "/v1/queues/there", `{"retention_ms":{"done":9223372036854775807}}`, 400, "invalid", "retention_ms.done: must be from 1"},
+		{"a number for retentions", "PATCH", "/v1/queues/there", `{"retention_ms":5}`, 400, "invalid", "retention_ms: got the number 5, want an object"},
+		{"a string for a retention", "PATCH", "/v1/queues/there", `{"retention_ms":{"done":"7d"}}`, 400, "invalid", "retention_ms.done: got a string, want an integer"},
+		{"a negative number to keep", "PATCH", "/v1/queues/there", `{"keep_last":{"dead":-1}}`, 400, "invalid", "keep_last.dead: must be from 1"},
+		{"a number to keep of an unknown state", "PATCH", "/v1/queues/there", `{"keep_last":{"gone":1}}`, 400, "invalid", "keep_last: "},
+		{"a pause of a queue that is not there", "POST", "/v1/queues/nothere/pause", "", 404, "not_found", "no such queue"},
+		{"a resume with a field", "POST", "/v1/queues/there/resume", `{"now":true}`, 400, "invalid", "now: unknown field"},
+		{"the throughput of a queue that is not there", "GET", "/v1/queues/nothere/throughput", "", 404, "not_found", "no such queue"},
+		{"a throughput since letters", "GET", "/v1/queues/there/throughput?since_ms=today", "", 400, "invalid", "since_ms: "},
+		// dead jobs
+		{"a bulk retry without a body", "POST", "/v1/dead/retry", "", 400, "invalid", "body is empty"},
+		{"a bulk retry with a misspelled filter", "POST", "/v1/dead/retry", `{"queu":"there"}`, 400, "invalid", "queu: unknown field"},
+		{"a bulk retry of a queue that is not there", "POST", "/v1/dead/retry", `{"queue":"nothere"}`, 404, "not_found", "no such queue"},
+		{"a bulk retry of a bad fingerprint", "POST", "/v1/dead/retry", `{"error":"oops"}`, 400, "invalid", "error: "},
+		{"a bulk archive with a bad cursor", "POST", "/v1/dead/archive", `{"after":"there"}`, 400, "invalid", "after: "},
+		{"a bulk archive with a high limit", "POST", "/v1/dead/archive", `{"limit":1001}`, 400, "invalid", "limit: must be from 1 to 1000"},
+		{"a bulk archive since a negative time", "POST", "/v1/dead/archive", `{"since_ms":-1}`, 400, "invalid", "since_ms: "},
+		// one job
+		{"an archive of a job that is not there", "POST", "/v1/jobs/999/archive", "", 404, "not_found", "no such job: 999"},
+		{"an archive of a job that runs", "POST", "/v1/jobs/" + running.ID + "/archive", "", 409, "wrong_state", "is running; only a dead job"},
+		{"a deletion of a job that is not there", "DELETE", "/v1/jobs/999", "", 404, "not_found", "no such job: 999"},
+		{"a deletion of a job that runs", "DELETE", "/v1/jobs/" + running.ID, "", 409, "wrong_state", "is running"},
+		{"a deletion of a malformed id", "DELETE", "/v1/jobs/x", "", 400, "invalid", "id: "},
+		{"a wait of letters", "GET", "/v1/jobs/7?wait_ms=long", "", 400, "invalid", "wait_ms: "},
+		{"a long wait for a job", "GET", "/v1/jobs/7?wait_ms=60001", "", 400, "invalid", "wait_ms: must be from 0 to 60000"},
+		{"a negative wait for a job", "GET", "/v1/jobs/7?wait_ms=-1", "", 400, "invalid", "wait_ms: must be from 0"},
+		{"a wait for a job that is not there", "GET", "/v1/jobs/999?wait_ms=1000", "", 404, "not_found", "no such job: 999"},
+		{"a parameter of an export", "GET", "/v1/export?queue=there", "", 400, "invalid", "queue: unknown query parameter"},
 		// paths and queries
 		{"a job that is not there", "GET", "/v1/jobs/999", "", 404, "not_found", "no such job"},
 		{"an id of letters", "GET", "/v1/jobs/seven", "", 400, "invalid", "id: "},
@@ -124,7 +190,7 @@ func TestBadInput(t *testing.T) {
 		{"a cancel of a job that is not there", "POST", "/v1/jobs/999/cancel", `{}`, 404, "not_found", "no such job"},
 		{"a cancel with a field", "POST", "/v1/jobs/999/cancel", `{"why":1}`, 400, "invalid", "why: unknown field"},
 		{"an unknown parameter of a list", "GET", "/v1/jobs?stat=dead", "", 400, "invalid", "stat: unknown query parameter; known are queue, state"},
-		{"a parameter where there are none", "GET", "/v1/jobs/7?payload=true", "", 400, "invalid", "payload: unknown query parameter; there are none here"},
+		{"a parameter where there are none", "GET", "/v1/queues?payload=true", "", 400, "invalid", "payload: unknown query parameter; there are none here"},
 		{"a parameter of a write", "POST", "/v1/jobs?queue=mail", `{"queue":"a"}`, 400, "invalid", "queue: unknown query parameter"},
 		{"a parameter twice", "GET", "/v1/jobs?queue=a&queue=b", "", 400, "invalid", "queue: given more than once"},
 		{"a malformed query", "GET", "/v1/jobs?queue=%zz", "", 400, "invalid", "query string is malformed"},
@@ -147,8 +213,8 @@ func TestBadInput(t *testing.T) {
 			wantError(t, w, tt.status, tt.code, tt.part)
 		})
 	}
-	t.Run("none of it left a job", func(t *testing.T) {
-		if page := call[client.Jobs](f, http.StatusOK, "GET", "/v1/jobs", ""); len(page.Jobs) > 0 {
+	t.Run("none of it left a job, besides the one that was there", func(t *testing.T) {
+		if page := call[client.Jobs](f, http.StatusOK, "GET", "/v1/jobs", ""); len(page.Jobs) != 1 {
 			t.Errorf("got %+v", page.Jobs)
 		}
 	})

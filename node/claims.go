@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"holdfast/node/client"
@@ -23,13 +24,26 @@ func (a *API) claim(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if len(req.Acks)+len(req.Fails) > 0 {
+		if err := a.checkDurability("durability", ""); err != nil {
+			return err
+		}
+	}
 	claims, seq, err := s.Claim(r.Context(), req)
 	if err != nil {
 		return err
 	}
+	if carried := slices.Concat(claims.Acks, claims.Fails); len(carried) > 0 {
+		if err := a.resultsSettled(r, s, "", carried); err != nil {
+			if len(claims.Jobs) > 0 {
+				a.giveBack(r, s, claims.Jobs)
+			}
+			return err
+		}
+	}
 	a.wrote(w, seq)
 	if len(claims.Jobs) == 0 {
-		wire := a.claimsOf(r, &claims)
+		wire := claimsOf(a.publicTo(r), &claims)
 		wire.Stopping = a.stopping.Load() // then the wait was cut short
 		return a.answer(w, http.StatusOK, wire)
 	}
@@ -47,7 +61,7 @@ func (a *API) handOut(w http.ResponseWriter, r *http.Request, claims *queue.Clai
 	if r.Context().Err() != nil {
 		return errHungUp
 	}
-	if err := a.answer(w, http.StatusOK, a.claimsOf(r, claims)); err != nil {
+	if err := a.answer(w, http.StatusOK, claimsOf(a.publicTo(r), claims)); err != nil {
 		return err
 	}
 	// A small answer is still in the server's buffer, where a broken

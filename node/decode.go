@@ -56,6 +56,12 @@ func decodeOptional(w http.ResponseWriter, r *http.Request, v any) error {
 	})
 }
 
+// decodeNothing refuses a body that says something.
+func decodeNothing(w http.ResponseWriter, r *http.Request) error {
+	var none struct{}
+	return decodeOptional(w, r, &none)
+}
+
 // decodeSpecs reads one spec, or an array of them.
 func decodeSpecs(w http.ResponseWriter, r *http.Request) (specs []client.Spec, array bool, err error) {
 	err = withBody(w, r, func(body []byte) error {

@@ -17,6 +17,9 @@
 // sees, and that the cause of an internal error goes to the log and nowhere
 // else.
 //
+// [Source] lets a worker of package node/client take its jobs from a queue in
+// the same process, by the same conversions. [Examine] looks at what a node left.
+//
 // # Basics
 //
 //	err := node.Run(ctx, node.Config{

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,11 +18,10 @@ import (
 const replicatedTimeout = 20 * time.Second
 
 // durability reads a request's wish: whether its answer has to wait until the
-// change is in object storage. Empty is the node's default.
-func (a *API) durability(field, value string) (replicated bool, err error) {
-	if value == "" {
-		value = a.durable
-	}
+// change is in object storage. Empty is the default of the queue, or else of
+// the node.
+func (a *API) durability(field, value, ofQueue string) (replicated bool, err error) {
+	value = cmp.Or(value, ofQueue, a.durable)
 	switch value {
 	case replicate.DurabilityLocal:
 		return false, nil
@@ -35,6 +35,69 @@ func (a *API) durability(field, value string) (replicated bool, err error) {
 		}
 	}
 	return false, &queue.SpecError{Field: field, Reason: fmt.Sprintf("must be local or replicated; got %.40q", value)}
+}
+
+// checkDurability refuses a wish that cannot be fulfilled, before anything is
+// done.
+func (a *API) checkDurability(field, value string) error {
+	_, err := a.durability(field, value, "")
+	return err
+}
+
+// specsDurability is durability for specs. One that wants it makes all wait:
+// they share a commit.
+func (a *API) specsDurability(ctx context.Context, s Store, specs []client.Spec, array bool) (replicated bool, err error) {
+	queues, err := a.settings.durabilities(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	for i := range specs {
+		field := "durability"
+		if array {
+			field = fmt.Sprintf("jobs[%d].durability", i)
+		}
+		want, err := a.durability(field, specs[i].Durability, queues[specs[i].Queue])
+		if err != nil {
+			return false, err
+		}
+		replicated = replicated || want
+	}
+	return replicated, nil
+}
+
+// resultsSettled waits as the request, or else the queues of the jobs, or else
+// the node wants it.
+func (a *API) resultsSettled(r *http.Request, s Store, wish string, results []queue.Result) error {
+	replicated, err := a.resultsDurability(r.Context(), s, wish, results)
+	if err != nil {
+		return err
+	}
+	return a.settled(r, replicated)
+}
+
+func (a *API) resultsDurability(ctx context.Context, s Store, wish string, results []queue.Result) (bool, error) {
+	queues, err := a.settings.durabilities(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	if wish != "" || len(queues) == 0 {
+		return a.durability("durability", wish, "")
+	}
+	for i := range results {
+		if results[i].Err != nil {
+			continue
+		}
+		of := replicate.DurabilityReplicated // for a job that is gone already: the stronger one
+		if job, err := s.Job(ctx, results[i].ID); err == nil {
+			of = queues[job.Queue]
+		}
+		// It is done already: what the queue wants and this node cannot give, since
+		// it has another replica than when that was set, is not waited for.
+		if want, err := a.durability("durability", "", of); err == nil && want {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // settled waits until what the store has done is where the request wants it.

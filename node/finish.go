@@ -18,13 +18,16 @@ func (a *API) acks(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err := decodeBatch(w, r, &req, func() int { return len(req.Acks) }, "acks"); err != nil {
 		return err
 	}
-	replicated, err := a.durability("durability", req.Durability)
+	if err := a.checkDurability("durability", req.Durability); err != nil {
+		return err
+	}
+	acks, err := each("acks", req.Acks, ackOf)
 	if err != nil {
 		return err
 	}
-	results, seq, err := s.Ack(r.Context(), acksOf(req.Acks))
+	results, seq, err := s.Ack(r.Context(), acks)
 	if err == nil {
-		err = a.settled(r, replicated)
+		err = a.resultsSettled(r, s, req.Durability, results)
 	}
 	return a.answerBatch(w, r, results, seq, err)
 }
@@ -35,7 +38,17 @@ func (a *API) ack(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err := decodeItem(w, r, &item, &item.Lease); err != nil {
 		return err
 	}
-	results, seq, err := s.Ack(r.Context(), acksOf([]client.Ack{item}))
+	if err := a.checkDurability("durability", ""); err != nil {
+		return err
+	}
+	ack, err := ackOf(&item)
+	if err != nil {
+		return err
+	}
+	results, seq, err := s.Ack(r.Context(), []queue.Ack{ack})
+	if err == nil {
+		err = a.resultsSettled(r, s, "", results)
+	}
 	return a.answerItem(w, r, results, seq, err)
 }
 
@@ -45,8 +58,7 @@ func (a *API) fails(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err := decodeBatch(w, r, &req, func() int { return len(req.Fails) }, "fails"); err != nil {
 		return err
 	}
-	replicated, err := a.durability("durability", req.Durability)
-	if err != nil {
+	if err := a.checkDurability("durability", req.Durability); err != nil {
 		return err
 	}
 	fails, err := each("fails", req.Fails, failOf)
@@ -55,7 +67,7 @@ func (a *API) fails(s Store, w http.ResponseWriter, r *http.Request) error {
 	}
 	results, seq, err := s.Fail(r.Context(), fails)
 	if err == nil {
-		err = a.settled(r, replicated)
+		err = a.resultsSettled(r, s, req.Durability, results)
 	}
 	return a.answerBatch(w, r, results, seq, err)
 }
@@ -66,11 +78,17 @@ func (a *API) failJob(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err := decodeItem(w, r, &item, &item.Lease); err != nil {
 		return err
 	}
+	if err := a.checkDurability("durability", ""); err != nil {
+		return err
+	}
 	fail, err := failOf(&item)
 	if err != nil {
 		return err
 	}
 	results, seq, err := s.Fail(r.Context(), []queue.Fail{fail})
+	if err == nil {
+		err = a.resultsSettled(r, s, "", results)
+	}
 	return a.answerItem(w, r, results, seq, err)
 }
 
@@ -80,9 +98,9 @@ func (a *API) releases(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err := decodeBatch(w, r, &req, func() int { return len(req.Releases) }, "releases"); err != nil {
 		return err
 	}
-	leases := make([]string, len(req.Releases))
-	for i, item := range req.Releases {
-		leases[i] = item.Lease
+	leases, err := each("releases", req.Releases, releaseOf)
+	if err != nil {
+		return err
 	}
 	results, seq, err := s.Release(r.Context(), leases)
 	return a.answerBatch(w, r, results, seq, err)
@@ -95,6 +113,34 @@ func (a *API) release(s Store, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	results, seq, err := s.Release(r.Context(), []string{item.Lease})
+	return a.answerItem(w, r, results, seq, err)
+}
+
+// snoozes is POST /v1/snoozes.
+func (a *API) snoozes(s Store, w http.ResponseWriter, r *http.Request) error {
+	var req client.SnoozeRequest
+	if err := decodeBatch(w, r, &req, func() int { return len(req.Snoozes) }, "snoozes"); err != nil {
+		return err
+	}
+	snoozes, err := each("snoozes", req.Snoozes, snoozeOf)
+	if err != nil {
+		return err
+	}
+	results, seq, err := s.Snooze(r.Context(), snoozes)
+	return a.answerBatch(w, r, results, seq, err)
+}
+
+// snooze is POST /v1/jobs/{id}/snooze.
+func (a *API) snooze(s Store, w http.ResponseWriter, r *http.Request) error {
+	var item client.Snoozing
+	if err := decodeItem(w, r, &item, &item.Lease); err != nil {
+		return err
+	}
+	snooze, err := snoozeOf(&item)
+	if err != nil {
+		return err
+	}
+	results, seq, err := s.Snooze(r.Context(), []queue.Snooze{snooze})
 	return a.answerItem(w, r, results, seq, err)
 }
 
@@ -162,7 +208,7 @@ func (a *API) answerBatch(w http.ResponseWriter, r *http.Request, results []queu
 		return err
 	}
 	a.wrote(w, seq)
-	return a.answer(w, http.StatusOK, client.Results{Results: a.resultsOf(r, results)})
+	return a.answer(w, http.StatusOK, client.Results{Results: resultsOf(a.publicTo(r), results)})
 }
 
 func (a *API) answerItem(w http.ResponseWriter, r *http.Request, results []queue.Result, seq queue.Seq, err error) error {
@@ -173,7 +219,7 @@ func (a *API) answerItem(w http.ResponseWriter, r *http.Request, results []queue
 	if err := results[0].Err; err != nil {
 		return err
 	}
-	return a.answer(w, http.StatusOK, a.resultOf(r, &results[0]))
+	return a.answer(w, http.StatusOK, resultOf(a.publicTo(r), &results[0]))
 }
 
 // outOfBatch makes "result" of "acks[0].result": to the queue an item is a

@@ -20,7 +20,8 @@ import (
 //   - Origin: a page elsewhere that calls us says so.
 //   - Sec-Fetch-Site, or Origin against Host, for what changes something: a
 //     form or a fetch in no-cors mode is sent without asking us first, also by
-//     a page of another port of this machine.
+//     a page of another port of this machine. For reads of the API too: the page
+//     would not see the answer, but the node would have worked for it.
 func guard(csrf *http.CrossOriginProtection, r *http.Request) error {
 	if r.Host != "" && !isLoopback(hostOf(r.Host)) {
 		return &apiError{code: client.CodeForbidden, message: "the Host header must name loopback (localhost, 127.0.0.1 or [::1]): this node has no access tokens"}
@@ -32,6 +33,9 @@ func guard(csrf *http.CrossOriginProtection, r *http.Request) error {
 	}
 	if csrf.Check(r) != nil {
 		return &apiError{code: client.CodeForbidden, message: "cross-origin requests of a browser are refused (Sec-Fetch-Site or Origin header)"}
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); strings.HasPrefix(r.URL.Path, "/v1/") && site != "" && site != "none" && site != "same-origin" {
+		return &apiError{code: client.CodeForbidden, message: "requests of a browser on behalf of another page are refused (Sec-Fetch-Site header)"}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -39,6 +40,21 @@ func TestGuard(t *testing.T) {
 		{"a form of a foreign page is refused", "POST", "localhost:7780", map[string]string{"Sec-Fetch-Site": "cross-site", "Content-Type": "text/plain"}, 403},
 		{"a page of another local port is refused", "POST", "localhost:7780", map[string]string{"Origin": "http://localhost:3000"}, 403},
 		{"a page of another local port is refused by site", "POST", "localhost:7780", map[string]string{"Origin": "http://localhost:3000", "Sec-Fetch-Site": "same-site"}, 403},
+	}
+	for site, want := range map[string]int{"": 200, "none": 200, "same-origin": 200, "same-site": 403, "cross-site": 403} {
+		t.Run(fmt.Sprintf("a read of the API with Sec-Fetch-Site %q gets %d", site, want), func(t *testing.T) {
+			f := over(t, &stub{})
+			r := httptest.NewRequest("GET", "/v1/queues", nil)
+			r.Host = "localhost:7780"
+			if site != "" {
+				r.Header.Set("Sec-Fetch-Site", site)
+			}
+			w := httptest.NewRecorder()
+			f.api.ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("got %d: %s", w.Code, w.Body)
+			}
+		})
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

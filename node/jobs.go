@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,17 +20,9 @@ func (a *API) enqueue(s Store, w http.ResponseWriter, r *http.Request) error {
 	if len(wire) == 0 {
 		return invalid("jobs: the array is empty")
 	}
-	replicated := false // one that wants it makes all wait: they share a commit
-	for i := range wire {
-		field := "durability"
-		if array {
-			field = fmt.Sprintf("jobs[%d].durability", i)
-		}
-		want, err := a.durability(field, wire[i].Durability)
-		if err != nil {
-			return err
-		}
-		replicated = replicated || want
+	replicated, err := a.specsDurability(r.Context(), s, wire, array)
+	if err != nil {
+		return err
 	}
 	if err := a.roomForMore(); err != nil {
 		return err
@@ -63,13 +56,17 @@ func (a *API) enqueue(s Store, w http.ResponseWriter, r *http.Request) error {
 	return a.answer(w, status, client.EnqueuedBatch{Jobs: jobs})
 }
 
-// job is GET /v1/jobs/{id}.
+// job is GET /v1/jobs/{id}: at once, or when the job has ended.
 func (a *API) job(s Store, w http.ResponseWriter, r *http.Request) error {
 	id, err := jobID(r)
 	if err != nil {
 		return err
 	}
-	job, err := s.Job(r.Context(), id)
+	wait, err := waitOf(r)
+	if err != nil {
+		return err
+	}
+	job, err := s.Wait(r.Context(), id, wait)
 	if err != nil {
 		return noSuchJob(id, err)
 	}
@@ -82,7 +79,7 @@ func (a *API) list(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	page, err := s.Jobs(r.Context(), filter)
+	page, err := boundedPage(r.Context(), s, filter)
 	if err != nil {
 		return err
 	}
@@ -93,6 +90,44 @@ func (a *API) list(s Store, w http.ResponseWriter, r *http.Request) error {
 	return a.answer(w, http.StatusOK, wire)
 }
 
+// A page of a list ends early when its jobs are large, so that neither side has
+// to keep much more than 16 MiB of them in memory.
+const (
+	fullPageBytes = 8 << 20 // after which no further step is taken
+	payloadStep   = 8       // jobs that are read at a time, each of which may have over 1 MiB
+	plainStep     = 64      // likewise without payloads, which leaves a result and progress
+)
+
+// boundedPage reads a page of a list in small steps, until it is full or large.
+func boundedPage(ctx context.Context, s Store, f queue.Filter) (queue.Page, error) {
+	left, step := cmp.Or(f.Limit, defaultPage), plainStep
+	if f.WithPayload {
+		step = payloadStep
+	}
+	var page queue.Page
+	for bytes := 0; ; {
+		f.Limit = min(left, step)
+		some, err := s.Jobs(ctx, f)
+		if err != nil {
+			return page, err
+		}
+		page.Jobs = append(page.Jobs, some.Jobs...)
+		page.Next, f.After = some.Next, some.Next
+		for i := range some.Jobs {
+			bytes += jobBytes(&some.Jobs[i])
+		}
+		// A short step has looked at as many rows as a page may.
+		if left -= len(some.Jobs); left <= 0 || len(some.Jobs) < f.Limit || some.Next == "" || bytes >= fullPageBytes {
+			return page, nil
+		}
+	}
+}
+
+// jobBytes is about how much memory a job takes.
+func jobBytes(j *queue.Job) int {
+	return len(j.Payload) + len(j.Result) + len(j.Progress) + len(j.LastError)
+}
+
 // retry is POST /v1/jobs/{id}/retry.
 func (a *API) retry(s Store, w http.ResponseWriter, r *http.Request) error {
 	id, err := jobID(r)
@@ -101,6 +136,9 @@ func (a *API) retry(s Store, w http.ResponseWriter, r *http.Request) error {
 	}
 	var req client.RetryRequest
 	if err := decodeOptional(w, r, &req); err != nil {
+		return err
+	}
+	if err := checkNesting("payload", req.Payload); err != nil {
 		return err
 	}
 	job, seq, err := s.Retry(r.Context(), id, req.Payload)
@@ -116,8 +154,7 @@ func (a *API) cancel(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var none struct{}
-	if err := decodeOptional(w, r, &none); err != nil {
+	if err := decodeNothing(w, r); err != nil {
 		return err
 	}
 	job, seq, err := s.Cancel(r.Context(), id)
@@ -125,6 +162,39 @@ func (a *API) cancel(s Store, w http.ResponseWriter, r *http.Request) error {
 		return refusal(r.Context(), s, id, err, "only a scheduled, queued or running job can be cancelled")
 	}
 	return a.answerJob(w, &job, seq)
+}
+
+// archive is POST /v1/jobs/{id}/archive.
+func (a *API) archive(s Store, w http.ResponseWriter, r *http.Request) error {
+	id, err := jobID(r)
+	if err != nil {
+		return err
+	}
+	if err := decodeNothing(w, r); err != nil {
+		return err
+	}
+	job, seq, err := s.Archive(r.Context(), id)
+	if err != nil {
+		return refusal(r.Context(), s, id, err, "only a dead job can be archived")
+	}
+	return a.answerJob(w, &job, seq)
+}
+
+// deleteJob is DELETE /v1/jobs/{id}.
+func (a *API) deleteJob(s Store, w http.ResponseWriter, r *http.Request) error {
+	id, err := jobID(r)
+	if err != nil {
+		return err
+	}
+	if err := decodeNothing(w, r); err != nil {
+		return err
+	}
+	seq, err := s.Delete(r.Context(), id)
+	if err != nil {
+		return refusal(r.Context(), s, id, err, "cancel it first; a running job cannot be deleted")
+	}
+	a.wrote(w, seq)
+	return a.answer(w, http.StatusOK, client.Deleted{ID: idOf(id), Deleted: true})
 }
 
 func (a *API) answerJob(w http.ResponseWriter, job *queue.Job, seq queue.Seq) error {

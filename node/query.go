@@ -6,9 +6,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"holdfast/queue"
 )
+
+const defaultPage = 100 // jobs of a list whose request names no limit
 
 // listParams are the query parameters of GET /v1/jobs.
 var listParams = []string{"queue", "state", "type", "tag", "error", "after", "limit", "payload", "archived"}
@@ -75,6 +78,28 @@ func flagOf(values url.Values, name string) (bool, error) {
 	default:
 		return false, invalid("%s: %.40q is neither true nor false", name, value)
 	}
+}
+
+// waitOf reads wait_ms.
+func waitOf(r *http.Request) (time.Duration, error) {
+	ms, err := numberOf(r.URL.Query(), "wait_ms")
+	if err != nil {
+		return 0, err
+	}
+	return millis("wait_ms", ms, 0, queue.MaxWait)
+}
+
+// numberOf reads a parameter that is a number; 0 when it is absent.
+func numberOf(values url.Values, name string) (int64, error) {
+	text := values.Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, invalid("%s: %.40q is not an integer", name, text)
+	}
+	return n, nil
 }
 
 // jobID reads the id in the path.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -44,6 +45,9 @@ func specOf(wire *client.Spec) (queue.Spec, error) {
 		RunAt:          instant(wire.RunAtMS),
 		ExpiresAt:      instant(wire.ExpiresAtMS),
 	}
+	if err := checkNesting("payload", wire.Payload); err != nil {
+		return spec, err
+	}
 	var err error
 	if spec.Delay, err = millis("delay_ms", wire.DelayMS, 0, queue.MaxDelay); err != nil {
 		return spec, err
@@ -78,7 +82,7 @@ func backoffOf(wire *client.Backoff) (*queue.Backoff, error) {
 }
 
 func claimOf(wire *client.ClaimRequest) (queue.ClaimRequest, error) {
-	req := queue.ClaimRequest{Queues: wire.Queues, Max: wire.Max, Worker: wire.Worker, Acks: acksOf(wire.Acks)}
+	req := queue.ClaimRequest{Queues: wire.Queues, Max: wire.Max, Worker: wire.Worker}
 	var err error
 	if req.Wait, err = millis("wait_ms", wire.WaitMS, 0, queue.MaxWait); err != nil {
 		return req, err
@@ -86,16 +90,15 @@ func claimOf(wire *client.ClaimRequest) (queue.ClaimRequest, error) {
 	if req.Lease, err = leaseTime("lease_ms", wire.LeaseMS); err != nil {
 		return req, err
 	}
+	if req.Acks, err = each("acks", wire.Acks, ackOf); err != nil {
+		return req, err
+	}
 	req.Fails, err = each("fails", wire.Fails, failOf)
 	return req, err
 }
 
-func acksOf(wire []client.Ack) []queue.Ack {
-	acks := make([]queue.Ack, len(wire))
-	for i, ack := range wire {
-		acks[i] = queue.Ack{Lease: ack.Lease, Result: ack.Result}
-	}
-	return acks
+func ackOf(wire *client.Ack) (queue.Ack, error) {
+	return queue.Ack{Lease: wire.Lease, Result: wire.Result}, checkNesting("result", wire.Result)
 }
 
 func failOf(wire *client.Fail) (queue.Fail, error) {
@@ -108,9 +111,29 @@ func failOf(wire *client.Fail) (queue.Fail, error) {
 	return fail, err
 }
 
+func releaseOf(wire *client.Release) (string, error) { return wire.Lease, nil }
+
+func snoozeOf(wire *client.Snoozing) (queue.Snooze, error) {
+	d, err := millis("delay_ms", wire.DelayMS, 0, queue.MaxDelay)
+	return queue.Snooze{Lease: wire.Lease, Delay: d}, err
+}
+
 func extendOf(wire *client.Extend) (queue.Extend, error) {
+	if err := checkNesting("progress", wire.Progress); err != nil {
+		return queue.Extend{}, err
+	}
 	d, err := leaseTime("lease_ms", wire.LeaseMS)
 	return queue.Extend{Lease: wire.Lease, For: d, Progress: wire.Progress}, err
+}
+
+// checkNesting refuses a JSON text that is nested too deep: decoders have limits
+// of their own, and a job whose payload is just within that of the node could
+// be claimed by nobody.
+func checkNesting(field string, text json.RawMessage) error {
+	if client.Nesting(text) > client.MaxNesting {
+		return &queue.SpecError{Field: field, Reason: fmt.Sprintf("arrays and objects are nested more than %d levels deep", client.MaxNesting)}
+	}
+	return nil
 }
 
 // leaseTime is a lease's length, or 0 for the queue's setting.

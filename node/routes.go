@@ -26,23 +26,35 @@ type route struct {
 }
 
 func (a *API) routes() []route {
-	get, post := http.MethodGet, http.MethodPost
+	get, post, patch, del := http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
 	return []route{
 		{post, "/v1/jobs", nil, a.with(a.enqueue)},
 		{get, "/v1/jobs", listParams, a.with(a.list)},
-		{get, "/v1/jobs/{id}", nil, a.with(a.job)},
+		{get, "/v1/jobs/{id}", []string{"wait_ms"}, a.with(a.job)},
+		{del, "/v1/jobs/{id}", nil, a.with(a.deleteJob)},
 		{post, "/v1/jobs/{id}/ack", nil, a.with(a.ack)},
 		{post, "/v1/jobs/{id}/fail", nil, a.with(a.failJob)},
 		{post, "/v1/jobs/{id}/release", nil, a.with(a.release)},
+		{post, "/v1/jobs/{id}/snooze", nil, a.with(a.snooze)},
 		{post, "/v1/jobs/{id}/extend", nil, a.with(a.extend)},
 		{post, "/v1/jobs/{id}/retry", nil, a.with(a.retry)},
 		{post, "/v1/jobs/{id}/cancel", nil, a.with(a.cancel)},
+		{post, "/v1/jobs/{id}/archive", nil, a.with(a.archive)},
+		{post, "/v1/dead/retry", nil, a.with(a.retryDead)},
+		{post, "/v1/dead/archive", nil, a.with(a.archiveDead)},
+		{get, "/v1/export", nil, a.with(a.export)},
 		{post, "/v1/claims", nil, a.with(a.claim)},
 		{post, "/v1/acks", nil, a.with(a.acks)},
 		{post, "/v1/fails", nil, a.with(a.fails)},
 		{post, "/v1/releases", nil, a.with(a.releases)},
+		{post, "/v1/snoozes", nil, a.with(a.snoozes)},
 		{post, "/v1/extends", nil, a.with(a.extends)},
 		{get, "/v1/queues", nil, a.with(a.queues)},
+		{get, "/v1/queues/{queue}", nil, a.with(a.queue)},
+		{patch, "/v1/queues/{queue}", nil, a.with(a.patchQueue)},
+		{post, "/v1/queues/{queue}/pause", nil, a.with(a.pause)},
+		{post, "/v1/queues/{queue}/resume", nil, a.with(a.resume)},
+		{get, "/v1/queues/{queue}/throughput", []string{"since_ms"}, a.with(a.throughput)},
 		{get, "/v1/health", []string{"queue"}, a.with(a.health)},
 		{get, "/v1/replication", nil, a.with(a.showReplication)},
 		{get, nodePath, nil, a.showNode},

@@ -16,7 +16,7 @@ const (
 	idleTimeout     = 3 * time.Minute
 	maxHeaderBytes  = 64 << 10
 	maxBodyBytes    = 16 << 20
-	retryAfter      = "1" // seconds, of an answer 503 unavailable
+	retryAfter      = "1" // seconds, of an answer 503 or 429
 	seqHeader       = "Holdfast-Seq"
 	jsonContentType = "application/json"
 

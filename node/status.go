@@ -9,19 +9,6 @@ import (
 	"holdfast/queue"
 )
 
-// queues is GET /v1/queues.
-func (a *API) queues(s Store, w http.ResponseWriter, r *http.Request) error {
-	infos, err := s.Queues(r.Context())
-	if err != nil {
-		return err
-	}
-	wire := client.Queues{Queues: make([]client.Queue, len(infos))}
-	for i := range infos {
-		wire.Queues[i] = queueOf(&infos[i])
-	}
-	return a.answer(w, http.StatusOK, wire)
-}
-
 // health is GET /v1/health.
 func (a *API) health(s Store, w http.ResponseWriter, r *http.Request) error {
 	seq := s.Seq()

@@ -3,6 +3,7 @@ package replicate
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -158,4 +159,39 @@ func TestFailover(t *testing.T) {
 		wantEpoch(t, a, 1)
 		a.stop()
 	})
+}
+
+// TestSwapWithoutAnswer: a write of lock.json that won without an answer must
+// not pass for a later try of the same change. A lease would count from that
+// one's time, while a standby counts from when it saw the first.
+func TestSwapWithoutAnswer(t *testing.T) {
+	srv := s3server.Start(t)
+	s, err := openStore(ctx, s3Replica(srv.Proxy), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	first, err := swap(ctx, s, held{}, Lock{Lineage: newID()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Inject(s3server.Fault{Op: s3server.Put, Part: lockKey, Do: s3server.CutAfter})
+	blind := srv.Inject(s3server.Fault{Op: s3server.Get, Part: lockKey, Do: s3server.CutBefore})
+	next := first.Lock
+	next.Session = newID()
+	if _, err := swap(ctx, s, first, next); err == nil || errors.Is(err, errCondition) {
+		t.Fatalf("nothing was heard, and swap says %v", err)
+	}
+	blind()
+	if _, err := swap(ctx, s, first, next); !errors.Is(err, errCondition) {
+		t.Errorf("the second try: %v, want that it lost against the first", err)
+	}
+	now, err := readLock(ctx, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	won, err := swap(ctx, s, now, next)
+	if err != nil || won.Nonce == now.Nonce || won.Session != next.Session {
+		t.Errorf("a write whose answer alone is lost: %+v, %v", won, err)
+	}
 }

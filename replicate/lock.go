@@ -25,7 +25,8 @@ type Lock struct {
 	Seq     int64  `json:"seq"` // of the database, when ready or closed
 	TXID    uint64 `json:"txid"`
 	Schema  int    `json:"schema"`
-	Beat    int64  `json:"beat"`   // counts the writes, so that no two are equal
+	Beat    int64  `json:"beat"`   // counts the writes
+	Nonce   string `json:"nonce"`  // of this write, so that no two are equal, not even two tries of one
 	Closed  bool   `json:"closed"` // given up; the next node need not wait
 }
 
@@ -73,10 +74,12 @@ func readLock(ctx context.Context, s store) (held, error) {
 	return h, nil
 }
 
-// swap replaces old by next. When the answer is lost it reads what is there:
-// the session in it says whose write won.
+// swap replaces old by next. When the answer is lost it reads what is there: the
+// nonce in it says whether this write won. An earlier try of the same change
+// that won without an answer is not this one: a lease counts from the moment
+// that its write was sent, and others saw that one long ago.
 func swap(ctx context.Context, s store, old held, next Lock) (held, error) {
-	next.Version, next.Beat = lockVersion, old.Beat+1
+	next.Version, next.Beat, next.Nonce = lockVersion, old.Beat+1, newID()
 	data, err := json.MarshalIndent(next, "", " ")
 	if err != nil {
 		return held{}, err
@@ -93,8 +96,11 @@ func swap(ctx context.Context, s store, old held, next Lock) (held, error) {
 		return held{}, fmt.Errorf("write lock.json: %w", err)
 	}
 	now, rerr := readLock(ctx, s)
-	if rerr == nil && now.Lock == next {
+	switch {
+	case rerr == nil && now.Lock == next:
 		return now, nil
+	case rerr == nil && now.version != old.version: // then this write never wins
+		err = fmt.Errorf("%w: %w", errCondition, err)
 	}
 	return held{}, fmt.Errorf("write lock.json: %w", err)
 }

@@ -14,7 +14,11 @@ const (
 	firstRetry = time.Second
 	lastRetry  = 15 * time.Second // never Litestream's own five minutes
 	askLock    = 10 * time.Second // of work, or of a pause before it
-	mostGather = 50 * time.Millisecond
+
+	// How long a round waits for those who come back from the one before it:
+	// at most, and while nobody does.
+	mostGather  = 50 * time.Millisecond
+	gatherPause = 10 * time.Millisecond
 )
 
 // stream drives Litestream for one epoch: a commit wakes it, and it uploads
@@ -125,29 +129,32 @@ func (s *stream) run(ctx context.Context) {
 		if err != nil {
 			retry = min(max(2*retry, firstRetry), lastRetry)
 			s.wake()
-			if !sleep(ctx, retry) {
+			if !s.pause(ctx, time.Now(), firstRetry, retry) {
 				return
 			}
 			continue
 		}
 		retry = 0
 		s.tend()
-		took := time.Since(began)
-		if !s.pause(ctx, began, c.Window, c.SyncInterval) || !s.gather(ctx, told, took) {
+		moment := time.Now().Add(min(time.Since(began)/2, mostGather))
+		if !s.pause(ctx, began, c.Window, c.SyncInterval) || !s.gather(ctx, told, moment) {
 			return
 		}
 	}
 }
 
-// gather gives those who were just told a moment to come back with their next
-// commit. A round that took longer than the window would otherwise begin with
-// the first of them, and all others would wait for it in vain, and then for one
-// more.
-func (s *stream) gather(ctx context.Context, told int, took time.Duration) bool {
-	ready := time.Now().Add(min(took/4, mostGather))
-	for told > 1 && s.waiters.count() < told && time.Now().Before(ready) {
+// gather gives those who were told until end to come back with their next
+// commit, as long as they do. After a round that took longer than the window,
+// the next would otherwise begin with the first of them, and the others would
+// wait for its end and then for one more.
+func (s *stream) gather(ctx context.Context, told int, end time.Time) bool {
+	came, at := s.waiters.count(), time.Now()
+	for told > 1 && came < told && time.Now().Before(end) && time.Since(at) < gatherPause {
 		if !sleep(ctx, time.Millisecond) {
 			return false
+		}
+		if n := s.waiters.count(); n > came {
+			came, at = n, time.Now()
 		}
 	}
 	return ctx.Err() == nil

@@ -102,7 +102,32 @@ func (h *chaosHistory) check(jobs map[string]client.Job, naive bool) *chaosCheck
 		}
 	}
 	c.keys()
+	c.reigns(h.promises)
 	return c
+}
+
+// reigns looks for requests that one primary answered although they were sent
+// after the first answer of a later one.
+func (c *chaosCheck) reigns(promises []promise) {
+	first := map[int64]time.Time{} // epoch → its first answer
+	var last int64
+	for _, p := range promises {
+		if at, ok := first[p.at.epoch]; !ok || p.got.Before(at) {
+			first[p.at.epoch] = p.got
+		}
+		last = max(last, p.at.epoch)
+	}
+	for epoch := last - 1; epoch > 0; epoch-- { // each holds the earliest of it and the later ones
+		at, ok := first[epoch]
+		if next := first[epoch+1]; !ok || next.Before(at) {
+			first[epoch] = next
+		}
+	}
+	for _, p := range promises {
+		if next, ok := first[p.at.epoch+1]; ok && p.sent.After(next) {
+			c.problems = append(c.problems, fmt.Sprintf("two primaries at once, the later since %s: %s", next.Format("05.000"), p))
+		}
+	}
 }
 
 func (c *chaosCheck) broken(count *int, all []promise, format string, args ...any) {
@@ -249,6 +274,11 @@ func TestChaosCheck(t *testing.T) {
 			{what: "ack", id: "2", run: 1, lease: 1, at: commit{1, 3}, durable: true, got: at(1)},
 			{what: "ack", id: "2", run: 1, lease: 2, at: commit{2, 9}, durable: true, got: at(2)},
 		}, chaosVerdict{Acknowledged: 2, StaleAcks: 1}, 0, 1},
+		"two primaries answered at once": {[]promise{
+			{what: "claim", id: "2", run: 1, lease: 3, at: commit{3, 2}, sent: at(1), got: at(2)},
+			{what: "claim", id: "1", run: 1, lease: 1, at: commit{1, 9}, sent: at(3), got: at(4)},
+			{what: "claim", id: "1", run: 2, lease: 1, at: commit{1, 9}, sent: at(1), got: at(4)},
+		}, chaosVerdict{}, 0, 1},
 		"one key made two jobs": {[]promise{
 			{what: "enqueue", id: "4", key: "a", at: commit{1, 1}, durable: true},
 		}, chaosVerdict{Acknowledged: 1}, 0, 1},

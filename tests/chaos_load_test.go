@@ -30,11 +30,13 @@ type chaosLoad struct {
 	naive   bool // nothing waits for replication
 	hc      *http.Client
 	taken   []string // keys that the Go client was told were taken, its own list
-	drained atomic.Bool
+
+	produced chan struct{} // closed when the producers are done
+	drained  atomic.Bool
 }
 
 func newChaosLoad(urls []string, naive bool) *chaosLoad {
-	return &chaosLoad{urls: urls, naive: naive, history: newChaosHistory(), hc: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	return &chaosLoad{urls: urls, naive: naive, history: newChaosHistory(), produced: make(chan struct{}), hc: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 }
 
 // chaosPatience is how long each client waits for an answer. Short ones are at
@@ -43,8 +45,20 @@ func chaosPatience(i int) time.Duration {
 	return []time.Duration{2 * time.Second, 15 * time.Second}[i%2]
 }
 
-// run loads the nodes. Producers stop with ctx, workers when drained is set.
+// run loads the nodes. Producers stop with ctx, workers when drained is set,
+// which must not be before produced is closed.
 func (l *chaosLoad) run(ctx context.Context) error {
+	var g errgroup.Group
+	for i := range 8 {
+		g.Go(func() error { return l.work(ctx, i) })
+	}
+	err := errors.Join(l.producers(ctx), g.Wait())
+	l.hc.CloseIdleConnections()
+	return err
+}
+
+func (l *chaosLoad) producers(ctx context.Context) error {
+	defer close(l.produced)
 	var g errgroup.Group
 	for i := range 12 {
 		g.Go(func() error { return l.produce(ctx, fmt.Sprintf("replicated%d", i), "replicated", chaosPatience(i)) })
@@ -53,12 +67,7 @@ func (l *chaosLoad) run(ctx context.Context) error {
 		g.Go(func() error { return l.produce(ctx, fmt.Sprintf("local%d", i), "local", chaosPatience(i)) })
 	}
 	g.Go(func() error { return l.client(ctx) })
-	for i := range 8 {
-		g.Go(func() error { return l.work(ctx, i) })
-	}
-	err := g.Wait()
-	l.hc.CloseIdleConnections()
-	return err
+	return g.Wait()
 }
 
 // aim is the node that one client takes for the primary.
@@ -166,17 +175,18 @@ func (l *chaosLoad) client(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	for n := 0; ctx.Err() == nil || !l.drained.Load(); n++ {
-		if ctx.Err() != nil { // an answer of any kind lets it send again
-			_, _ = c.Queues(context.Background()) //nolint:errcheck // the next one does as well
-			time.Sleep(100 * time.Millisecond)
-			continue
-		}
+	for n := 0; ctx.Err() == nil; n++ {
 		key := "client-" + strconv.Itoa(n)
 		if _, err := c.Enqueue(ctx, chaosSpec(key, "local")); err == nil {
 			l.taken = append(l.taken, key)
 		}
 		time.Sleep(time.Duration(10+rand.IntN(20)) * time.Millisecond)
+	}
+	// An answer of any kind lets it send again. All is healed by now.
+	for answers := 0; answers < 3; time.Sleep(100 * time.Millisecond) {
+		if _, err := c.Queues(context.Background()); err == nil {
+			answers++
+		}
 	}
 	return nil
 }

@@ -186,13 +186,6 @@ func (w *lockWatch) failovers() int64 {
 	return int64(max(len(w.epochs)-1, 0))
 }
 
-// holder is the node that lock.json names.
-func (w *lockWatch) holder() chaosLock {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.lock
-}
-
 func sleepFor(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

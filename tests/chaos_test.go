@@ -25,7 +25,7 @@ import (
 )
 
 var (
-	chaosFlag = flag.Duration("chaos", 15*time.Second, "how long TestChaos breaks things")
+	chaosFlag = flag.Duration("chaos", 12*time.Second, "how long TestChaos breaks things")
 	seedFlag  = flag.Uint64("seed", 0, "of TestChaos's faults; 0: drawn by lot")
 	naiveFlag = flag.Bool("naive", false, "TestChaos takes answers that did not wait for replication for replicated ones: it must find losses")
 )
@@ -101,6 +101,9 @@ func startChaos(t *testing.T) *chaos {
 // storm does harm for a while.
 func (c *chaos) storm(rnd *rand.Rand, length time.Duration) {
 	c.t.Helper()
+	if *naiveFlag { // which must lose something, whatever the seed
+		c.kill(c.primary(time.Minute), syscall.SIGKILL, time.Second, true)
+	}
 	for end := time.Now().Add(length); time.Now().Before(end); {
 		p := c.primary(60 * time.Second)
 		if p == nil {
@@ -234,6 +237,7 @@ func (c *chaos) heal() {
 		m.signal(syscall.SIGCONT, 0, false)
 	}
 	c.events.add("all is healed")
+	time.Sleep(2 * chaosTTL) // those that slept know by then who is the primary
 	if c.primary(60*time.Second) == nil {
 		c.giveUp()
 	}
@@ -243,6 +247,11 @@ func (c *chaos) heal() {
 func (c *chaos) drain() {
 	c.t.Helper()
 	defer c.load.drained.Store(true)
+	select {
+	case <-c.load.produced:
+	case <-time.After(time.Minute):
+		c.giveUp()
+	}
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		p := c.primary(60 * time.Second)
 		if p == nil {

@@ -33,7 +33,7 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 		}
 		return nil, nil
 	}
-	if len(cmd.Subcommands) > 0 {
+	if len(cmd.Subcommands) > 0 && cmd.Action == nil {
 		return nil, usagef("%s needs one of %s", cmd.Name, strings.Join(names(cmd.Subcommands), ", "))
 	}
 	if runsCommand(cmd) {

@@ -338,6 +338,7 @@ func TestExitCode(t *testing.T) {
 		{"anything", errors.New("port taken"), exitFailed},
 		{"several", errors.Join(wrapped(client.ErrLeaseLost), errors.New("print")), exitConflict},
 		{"a full disk", wrapped(client.ErrDiskFull), exitFailed},
+		{"a full queue", wrapped(client.ErrQueueFull), exitFailed},
 		{"an outcome that is not known", wrapped(client.ErrUnknownOutcome), exitUnreachable},
 		{"an interrupt", wrapped(context.Canceled), exitInterrupted},
 		{"what JSON told", &printedError{wrapped(client.ErrNotFound)}, exitNotFound},

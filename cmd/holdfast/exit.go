@@ -160,6 +160,8 @@ func errorText(err error) string {
 		return text + `; is the node running? start it with "holdfast serve", or name it with --url`
 	case errors.Is(err, client.ErrLeaseLost):
 		return text + "; claim the job again"
+	case errors.Is(err, client.ErrQueueFull):
+		return text + "; try again later, or change that: holdfast queues set QUEUE --max-depth N"
 	case errors.Is(err, client.ErrIdempotencyConflict):
 		return text + "; choose another --key, or send the same job"
 	}

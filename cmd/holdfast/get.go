@@ -15,13 +15,15 @@ import (
 
 func getCommand() *cli.Command {
 	return &cli.Command{
-		Name:        "get",
-		Usage:       "show a job and its runs",
-		ArgsUsage:   "ID",
-		Description: "Example:\n  holdfast get 7",
-		Flags:       clientFlags(),
+		Name:      "get",
+		Usage:     "show a job and its runs",
+		ArgsUsage: "ID",
+		Description: "With --wait it waits for the job to be done, dead or cancelled, and shows the job as it\n" +
+			"is after that time otherwise.\n\n" +
+			"Examples:\n  holdfast get 7\n  holdfast get 7 --wait 30s --json",
+		Flags: clientFlags(&cli.DurationFlag{Name: "wait", DefaultText: "not at all", Action: positive[time.Duration]("wait"), Usage: "wait so long for its end"}),
 		Action: withClient(1, 1, func(c *cli.Context, api *client.Client) error {
-			job, err := api.Job(c.Context, c.Args().First())
+			job, err := api.Wait(c.Context, c.Args().First(), c.Duration("wait"))
 			if err != nil {
 				return err
 			}

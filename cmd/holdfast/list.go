@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -50,6 +51,7 @@ func listFlags() []cli.Flag {
 		&cli.IntFlag{Name: "limit", Aliases: []string{"n"}, Value: 100, Action: positive[int]("limit"), Usage: "at most so many jobs"},
 		&cli.StringFlag{Name: "after", Usage: "what follows the list that ended with this `CURSOR`"},
 		&cli.BoolFlag{Name: "payload", Usage: "show the payloads too"},
+		&cli.BoolFlag{Name: "wide", Aliases: []string{"w"}, Usage: "show the fingerprints of errors too"},
 	}
 }
 
@@ -85,7 +87,7 @@ func list(c *cli.Context, api *client.Client, states []string) error {
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, jobs)
 	}
-	if err := table(c.App.Writer, jobRows(jobs.Jobs, c.Bool("payload"), time.Now())); err != nil {
+	if err := table(c.App.Writer, jobRows(jobs.Jobs, c.Bool("payload"), c.Bool("wide"), time.Now())); err != nil {
 		return err
 	}
 	if jobs.Next != nil {
@@ -155,8 +157,11 @@ func readState(c *cli.Context, api *client.Client, f client.Filter, all *client.
 	}
 }
 
-func jobRows(jobs []client.Job, payload bool, now time.Time) [][]string {
+func jobRows(jobs []client.Job, payload, wide bool, now time.Time) [][]string {
 	rows := [][]string{{"ID", "QUEUE", "TYPE", "STATE", "TRIES", "WHEN", "LAST ERROR"}}
+	if wide {
+		rows[0] = slices.Insert(rows[0], 6, "ERROR KIND")
+	}
 	if payload {
 		rows[0] = append(rows[0], "PAYLOAD")
 	}
@@ -166,6 +171,9 @@ func jobRows(jobs []client.Job, payload bool, now time.Time) [][]string {
 			last = oneLine(*j.LastError, 60)
 		}
 		row := []string{j.ID, j.Queue, j.Type, stateText(j), triesText(j), ago(since(j), now), last}
+		if wide {
+			row = slices.Insert(row, 6, cmp.Or(j.ErrorFP, "-"))
+		}
 		if payload {
 			row = append(row, oneLine(string(j.Payload), 120))
 		}

@@ -87,6 +87,29 @@ func releaseCommand() *cli.Command {
 	}
 }
 
+func snoozeCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "snooze",
+		Usage:       "put claimed jobs off; it costs them no attempt",
+		ArgsUsage:   "LEASE...",
+		Description: "Example:\n  holdfast snooze 1.7.1.x8Kf --for 5m",
+		Flags:       clientFlags(&cli.DurationFlag{Name: "for", DefaultText: "required", Usage: "how long from now"}),
+		Action: settle(func(c *cli.Context, api *client.Client) ([]client.Result, error) {
+			if !c.IsSet("for") {
+				return nil, usagef("snooze: say how long: --for 5m")
+			}
+			if c.Duration("for") < 0 {
+				return nil, usagef("--for: %s is less than 0", span(c.Duration("for")))
+			}
+			var snoozes []client.Snoozing
+			for _, lease := range c.Args().Slice() {
+				snoozes = append(snoozes, client.Snoozing{Lease: lease, DelayMS: c.Duration("for").Milliseconds()})
+			}
+			return api.Snooze(c.Context, snoozes...)
+		}),
+	}
+}
+
 func extendCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "extend",

@@ -85,37 +85,6 @@ func healthRows(health client.Health, now time.Time) [][]string {
 	return rows
 }
 
-func queuesCommand() *cli.Command {
-	return &cli.Command{
-		Name:        "queues",
-		Usage:       "list the queues with their counts",
-		Description: "Example:\n  holdfast queues",
-		Flags:       clientFlags(),
-		Action: withClient(0, 0, func(c *cli.Context, api *client.Client) error {
-			queues, err := api.Queues(c.Context)
-			if err != nil {
-				return err
-			}
-			if c.Bool("json") {
-				return printJSON(c.App.Writer, client.Queues{Queues: queues})
-			}
-			return table(c.App.Writer, queueRows(queues, time.Now()))
-		}),
-	}
-}
-
-func queueRows(queues []client.Queue, now time.Time) [][]string {
-	rows := [][]string{{"QUEUE", "QUEUED", "SCHEDULED", "RUNNING", "DONE", "DEAD", "CANCELLED", "OLDEST"}}
-	for _, q := range queues {
-		n := q.Counts
-		rows = append(rows, []string{
-			queueName(q.Name, q.Paused), number(n.Queued), number(n.Scheduled), number(n.Running),
-			number(n.Done), number(n.Dead), number(n.Cancelled), agoOr(q.OldestQueuedAtMS, now, "-"),
-		})
-	}
-	return rows
-}
-
 func queueName(name string, paused bool) string {
 	if paused {
 		return name + " (paused)"

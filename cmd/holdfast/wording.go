@@ -87,6 +87,9 @@ func reworded(c *cli.Context, message string) (string, bool) {
 // onLine is how the command line of c calls a field of the API.
 func onLine(c *cli.Context, field string) (string, bool) {
 	name := strings.ReplaceAll(strings.TrimSuffix(field, "_ms"), "_", "-")
+	if field == "delay_ms" && c.Command.Name == "snooze" {
+		name = "for"
+	}
 	switch field {
 	case "idempotency_key":
 		name = "key"

@@ -6,15 +6,19 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 )
 
 // Options configure Run. Exe is required.
 type Options struct {
-	Exe   string    // the binary to measure; run as `Exe serve …`
-	Suite string    // a name from Suites, or "all"; empty means "http"
-	Jobs  int       // size of one measurement; 0: the suite's default
-	Log   io.Writer // progress for a person; nil: none
+	Exe   string // the binary to measure; run as `Exe serve …`
+	Suite string // a name from Suites, or "all"; empty means "http"
+	Jobs  int    // size of one measurement; 0: the suite's default
+	// Config is a litestream.yml with the bucket for the suites that need one;
+	// empty: they start a server.
+	Config string
+	Log    io.Writer // progress for a person; nil: none
 }
 
 // Validate reports everything that is wrong with o.
@@ -34,14 +38,16 @@ func (o Options) Validate() error {
 
 // A suite measures one thing against its yardsticks and adds to the report.
 type suite struct {
-	name string
-	run  func(context.Context, *env, *Report) error
+	name  string
+	run   func(context.Context, *env, *Report) error
+	needs func(*env) error // what this machine lacks; nil: it needs nothing
 }
 
 // suites is every suite, in the order in which "all" runs them.
 func suites() []suite {
 	return []suite{
-		{"http", httpSuite},
+		{"http", httpSuite, nil},
+		{"replication", replicationSuite, needsStore},
 	}
 }
 
@@ -69,6 +75,8 @@ type env struct {
 	dir  string // temporary, gone when Run returns
 	jobs int
 	log  io.Writer
+
+	config string // a litestream.yml; empty: none
 }
 
 func (e *env) logf(format string, args ...any) {
@@ -87,6 +95,16 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Log == nil {
 		o.Log = io.Discard
 	}
+	chosen := slices.DeleteFunc(suites(), func(s suite) bool { return o.Suite != "all" && o.Suite != s.name })
+	e := &env{exe: o.Exe, jobs: o.Jobs, log: o.Log, config: o.Config}
+	for _, s := range chosen { // before the first one takes its minutes
+		if s.needs == nil {
+			continue
+		}
+		if err := s.needs(e); err != nil {
+			return nil, fmt.Errorf("suite %s: %w", s.name, err)
+		}
+	}
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
 		return nil, err
@@ -97,11 +115,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	report := newReport(o.Suite, machine)
-	e := &env{exe: o.Exe, dir: dir, jobs: o.Jobs, log: o.Log}
-	for _, s := range suites() {
-		if o.Suite != "all" && o.Suite != s.name {
-			continue
-		}
+	e.dir = dir
+	for _, s := range chosen {
 		if err := s.run(ctx, e, report); err != nil {
 			if ctx.Err() != nil {
 				// Broken connections are how the end of ctx reaches a load.

@@ -64,3 +64,17 @@ func TestReportOutput(t *testing.T) {
 		}
 	})
 }
+
+func TestRunSaysWhatToInstall(t *testing.T) {
+	t.Setenv("HOLDFAST_VERSITYGW", "")
+	t.Setenv("PATH", t.TempDir())
+	for _, name := range []string{"HOME", "XDG_CACHE_HOME", "LocalAppData"} {
+		t.Setenv(name, t.TempDir())
+	}
+	for _, suite := range []string{"replication", "all"} {
+		_, err := bench.Run(context.Background(), bench.Options{Exe: "x", Suite: suite})
+		if err == nil || !strings.Contains(err.Error(), "go install github.com/versity/versitygw") {
+			t.Errorf("%s: got %v, want an error that names the server", suite, err)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,6 +39,11 @@ func startServer(ctx context.Context, e *env, args ...string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
+	return startServerIn(ctx, e, dir, nil, args...)
+}
+
+// startServerIn is startServer in a directory, with more in the environment.
+func startServerIn(ctx context.Context, e *env, dir string, extra []string, args ...string) (*server, error) {
 	addr, err := freeAddr(ctx)
 	if err != nil {
 		return nil, err
@@ -45,7 +51,7 @@ func startServer(ctx context.Context, e *env, args ...string) (*server, error) {
 	s := &server{addr: addr, dir: dir, log: &tail{}, done: make(chan struct{})}
 	s.cmd = exec.CommandContext(ctx, e.exe, append([]string{"serve", "--data", dir, "--listen", addr}, args...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
-	s.cmd.Env = childEnv()
+	s.cmd.Env = append(childEnv(), extra...)
 	s.cmd.SysProcAttr = dieWithParent()
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
@@ -110,14 +116,12 @@ func freeAddr(ctx context.Context) (string, error) {
 
 // childEnv is our environment without the settings of a node that may run on
 // this machine: a benchmark must not touch its data.
-func childEnv() []string {
-	var env []string
-	for _, kv := range os.Environ() {
-		if !strings.HasPrefix(kv, "HOLDFAST_") {
-			env = append(env, kv)
-		}
-	}
-	return env
+func childEnv() []string { return withoutPrefixes(os.Environ(), "HOLDFAST_") }
+
+func withoutPrefixes(env []string, prefixes ...string) []string {
+	return slices.DeleteFunc(env, func(kv string) bool {
+		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(kv, prefix) })
+	})
 }
 
 // tail keeps the end of what a child wrote, for the message of an error.

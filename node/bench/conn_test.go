@@ -49,7 +49,7 @@ func TestAppendLeases(t *testing.T) {
 }
 
 func TestEnqueueRequestNumbersItsKeys(t *testing.T) {
-	r := newEnqueueRequest(2)
+	r := newEnqueueRequest(2, "replicated")
 	r.number(123456)
 	r.number(9) // shorter than what it writes over
 	for _, want := range []string{`"bench:0000000000000009"`, `"bench:0000000000000010"`} {

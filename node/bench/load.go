@@ -53,7 +53,7 @@ func (l load) enqueue(ctx context.Context) (float64, int, error) {
 	var taken, done atomic.Int64
 	start := time.Now()
 	err := each(ctx, l.s.addr, connections, func(_ int, c *conn) error {
-		req := newEnqueueRequest(l.batch)
+		req := newEnqueueRequest(l.batch, "")
 		for time.Since(start) < patience {
 			if taken.Add(int64(l.batch)) >= int64(l.jobs+l.batch) {
 				return nil
@@ -212,9 +212,14 @@ type enqueueRequest struct {
 
 const keyDigits = 16
 
-func newEnqueueRequest(batch int) *enqueueRequest {
+// newEnqueueRequest renders a request of batch jobs. An empty durability is the
+// node's default.
+func newEnqueueRequest(batch int, durability string) *enqueueRequest {
 	mark := strings.Repeat("0", keyDigits)
 	spec := `{"queue":"bench","type":"bench","idempotency_key":"bench:` + mark + `","payload":"` + strings.Repeat("x", payloadSize-2) + `"}`
+	if durability != "" {
+		spec = strings.TrimSuffix(spec, "}") + `,"durability":"` + durability + `"}`
+	}
 	body := spec
 	if batch > 1 {
 		body = "[" + strings.TrimSuffix(strings.Repeat(spec+",", batch), ",") + "]"

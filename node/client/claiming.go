@@ -43,7 +43,7 @@ func (s *shift) takeCarried(req *ClaimRequest) []outcome {
 	rest := s.pending[:0]
 	for _, o := range s.pending {
 		switch {
-		case o.sent > 0 || o.alone || o.kind == releaseRun || !size.fits(o):
+		case o.sent > 0 || o.alone || !o.kind.carried() || !size.fits(o):
 			rest = append(rest, o)
 		case o.kind == ackRun:
 			acks = append(acks, o)

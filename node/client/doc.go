@@ -10,7 +10,9 @@
 //
 // A [Worker] claims jobs from a [Source], which a Client is, and calls the
 // handler of their type. It extends leases while handlers run, reports how
-// they ended, and stops without losing or charging a job.
+// they ended, and stops without losing or charging a job. A handler may report
+// progress ([Claimed.Progress]), put its job off ([Snooze]), and say how a
+// failure is to be taken ([Later], [Fatal]).
 //
 // Delivery is at least once: a worker that dies after its work and before its
 // ack leaves a job that runs again. Handlers should bear that.

@@ -20,6 +20,7 @@ const (
 	CodeIdempotencyConflict   Code = "idempotency_conflict"   // 409: the key belongs to a job with another body
 	CodeWrongState            Code = "wrong_state"            // 409: the job's state does not allow it
 	CodeTooLarge              Code = "too_large"              // 413: a payload, result or body is over its limit
+	CodeQueueFull             Code = "queue_full"             // 429: the queue has as many waiting jobs as its max_depth
 	CodeInternal              Code = "internal"               // 500: a fault of the node; its log says more
 	CodeUnknownOutcome        Code = "unknown_outcome"        // 503: it may or may not have taken effect; retry with the same key
 	CodeUnavailable           Code = "unavailable"            // 503: the node is starting or stopping
@@ -52,6 +53,7 @@ var (
 	ErrIdempotencyConflict = &Error{Code: CodeIdempotencyConflict}
 	ErrWrongState          = &Error{Code: CodeWrongState}
 	ErrTooLarge            = &Error{Code: CodeTooLarge}
+	ErrQueueFull           = &Error{Code: CodeQueueFull}
 	ErrUnknownOutcome      = &Error{Code: CodeUnknownOutcome}
 	ErrUnavailable         = &Error{Code: CodeUnavailable}
 	ErrNotPrimary          = &Error{Code: CodeNotPrimary}

@@ -9,6 +9,20 @@ import (
 // beatEvery leaves a lease two more chances when one heartbeat is lost.
 func (s *shift) beatEvery() time.Duration { return s.opts.Lease / 3 }
 
+// progressEvery is how often progress is reported at most.
+const progressEvery = time.Second
+
+// progressed keeps what a handler reported for a heartbeat soon.
+func (s *shift) progressed(r *run, text []byte) {
+	if s.running[r.job.Lease] != r {
+		return // it has ended
+	}
+	r.progress = text
+	if soon := s.lastBeat.Add(progressEvery); s.beat.fails == 0 && s.beat.next.After(soon) {
+		s.beat.next = soon
+	}
+}
+
 // startBeat extends the leases of all runs in one request.
 func (s *shift) startBeat(now time.Time) {
 	if len(s.running) == 0 || !s.beat.ready(now) {
@@ -16,32 +30,45 @@ func (s *shift) startBeat(now time.Time) {
 	}
 	var runs []*run
 	var extends []Extend
+	bytes := 0
 	for lease, r := range s.running {
 		if r.lost {
 			continue
 		}
 		runs = append(runs, r)
-		extends = append(extends, Extend{Lease: lease, LeaseMS: s.opts.Lease.Milliseconds()})
+		extend := Extend{Lease: lease, LeaseMS: s.opts.Lease.Milliseconds()}
+		if bytes+len(r.progress) <= maxBatchBytes {
+			bytes += len(r.progress)
+			extend.Progress, r.progress = r.progress, nil
+		}
+		extends = append(extends, extend)
 	}
 	if len(runs) == 0 {
 		s.beat.next = now.Add(s.beatEvery())
 		return
 	}
 	s.beat.busy = true
+	s.lastBeat = now
 	s.call(func() func() {
 		// A request that hangs must not cost the lease its next heartbeats.
 		ctx, cancel := context.WithTimeout(s.base, s.beatEvery())
 		defer cancel()
 		results, err := s.source.Extend(ctx, extends...)
-		return func() { s.beaten(now, runs, results, err) }
+		return func() { s.beaten(now, runs, extends, results, err) }
 	})
 }
 
 // beaten takes the answer to a heartbeat that was sent at the given time.
-func (s *shift) beaten(sent time.Time, runs []*run, results []Result, err error) {
+func (s *shift) beaten(sent time.Time, runs []*run, extends []Extend, results []Result, err error) {
 	now := time.Now()
 	s.beat.busy = false
 	if err != nil {
+		for i, r := range runs {
+			// Unless it is what the node refuses, or a newer one has come.
+			if r.progress == nil && !refused(err) {
+				r.progress = extends[i].Progress
+			}
+		}
 		if s.beat.fails == 0 {
 			s.log.Warn("leases not extended; trying again", "runs", len(runs), "err", err)
 		}
@@ -52,6 +79,11 @@ func (s *shift) beaten(sent time.Time, runs []*run, results []Result, err error)
 	} else {
 		s.beat.succeeded()
 		s.beat.next = sent.Add(s.beatEvery())
+		for _, r := range s.running {
+			if r.progress != nil { // it came meanwhile
+				s.progressed(r, r.progress)
+			}
+		}
 		for i, r := range runs[:min(len(runs), len(results))] {
 			s.extended(r, sent, results[i])
 		}

@@ -46,6 +46,12 @@ func (c *Client) Release(ctx context.Context, releases ...Release) ([]Result, er
 	return c.settle(ctx, "release", "/v1/releases", ReleaseRequest{Releases: releases}, len(releases))
 }
 
+// Snooze puts jobs off: each comes back after its delay, and its run costs no
+// attempt.
+func (c *Client) Snooze(ctx context.Context, snoozes ...Snoozing) ([]Result, error) {
+	return c.settle(ctx, "snooze", "/v1/snoozes", SnoozeRequest{Snoozes: snoozes}, len(snoozes))
+}
+
 // Extend prolongs leases. A result's Cancel tells that the job's cancellation
 // was asked for.
 func (c *Client) Extend(ctx context.Context, extends ...Extend) ([]Result, error) {
@@ -71,6 +77,23 @@ func (c *Client) Job(ctx context.Context, id string) (Job, error) {
 	return c.job(ctx, call{method: http.MethodGet, path: jobPath(id, "")}, "get")
 }
 
+// Wait returns a job when it has come to an end (done, dead or cancelled), or as
+// it is after d. A node that stops answers at once.
+func (c *Client) Wait(ctx context.Context, id string, d time.Duration) (Job, error) {
+	for end := time.Now().Add(d); ; {
+		wait := min(max(time.Until(end), 0), maxWait).Truncate(time.Millisecond)
+		began := time.Now()
+		query := url.Values{"wait_ms": {strconv.FormatInt(wait.Milliseconds(), 10)}}
+		job, err := c.job(ctx, call{method: http.MethodGet, path: jobPath(id, ""), query: query, wait: wait}, "get")
+		if err != nil || job.Ended() || wait < maxWait || time.Since(began) < maxWait/2 {
+			return job, err
+		}
+	}
+}
+
+// Ended reports whether the job is done, dead or cancelled.
+func (j Job) Ended() bool { return j.State == "done" || j.State == "dead" || j.State == "cancelled" }
+
 // Retry makes a dead job claimable again with all its attempts. A payload that
 // is not empty takes the place of the job's.
 func (c *Client) Retry(ctx context.Context, id string, payload json.RawMessage) (Job, error) {
@@ -81,6 +104,21 @@ func (c *Client) Retry(ctx context.Context, id string, payload json.RawMessage) 
 // its worker told with its next extend.
 func (c *Client) Cancel(ctx context.Context, id string) (Job, error) {
 	return c.job(ctx, call{method: http.MethodPost, path: jobPath(id, "/cancel")}, "cancel")
+}
+
+// Archive takes a dead job out of the counts and lists of dead jobs. It can
+// still be retried.
+func (c *Client) Archive(ctx context.Context, id string) (Job, error) {
+	return c.job(ctx, call{method: http.MethodPost, path: jobPath(id, "/archive")}, "archive")
+}
+
+// Delete removes a job and all that belongs to it, unless it runs.
+func (c *Client) Delete(ctx context.Context, id string) error {
+	var out Deleted
+	if err := c.do(ctx, call{method: http.MethodDelete, path: jobPath(id, "")}, &out); err != nil {
+		return fmt.Errorf("delete: %w", err)
+	}
+	return nil
 }
 
 func (c *Client) job(ctx context.Context, req call, what string) (Job, error) {
@@ -126,15 +164,6 @@ func (c *Client) Jobs(ctx context.Context, f Filter) (Jobs, error) {
 		return Jobs{}, fmt.Errorf("list jobs: %w", err)
 	}
 	return out, nil
-}
-
-// Queues returns every queue with its counts.
-func (c *Client) Queues(ctx context.Context) ([]Queue, error) {
-	var out Queues
-	if err := c.do(ctx, call{method: http.MethodGet, path: "/v1/queues"}, &out); err != nil {
-		return nil, fmt.Errorf("queues: %w", err)
-	}
-	return out.Queues, nil
 }
 
 // Health returns the state of the queues, or of one if queue is not empty, and

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -14,6 +15,7 @@ type run struct {
 	started  time.Time
 	leaseEnd time.Time // by this machine's clock
 	lost     bool      // the node said so: there is nothing left to report
+	progress []byte    // to be sent with the next heartbeat; nil: none
 }
 
 // start runs the handler of a job.
@@ -25,6 +27,7 @@ func (s *shift) start(job Claimed, now time.Time) {
 	}
 	s.running[job.Lease] = r
 	h := s.handler(job.Type)
+	job.progress = func(text json.RawMessage) { s.tell(func() { s.progressed(r, text) }) }
 	s.call(func() func() {
 		timed, stop := withTimeout(ctx, job.TimeoutMS)
 		result, err := handle(timed, h, job)
@@ -62,6 +65,8 @@ func (s *shift) ended(r *run, o outcome, cause error) {
 		log.Info("job finished", "outcome", "done")
 	case releaseRun:
 		log.Info("job finished", "outcome", "given back", "cause", cause)
+	case snoozeRun:
+		log.Info("job finished", "outcome", "put off", "for", (time.Duration(o.snooze().DelayMS) * time.Millisecond).String())
 	case failRun:
 		o.err = timedOut(o.err, cause)
 		log.Warn("job finished", "outcome", "failed", "err", o.err)
@@ -91,6 +96,9 @@ func timedOut(err, cause error) error {
 func outcomeOf(err, cause error) outcomeKind {
 	if err == nil {
 		return ackRun
+	}
+	if _, ok := errors.AsType[*snoozeError](err); ok {
+		return snoozeRun
 	}
 	if _, ok := errors.AsType[*fatalError](err); ok {
 		return failRun

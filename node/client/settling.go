@@ -16,7 +16,11 @@ const (
 	ackRun outcomeKind = iota
 	failRun
 	releaseRun
+	snoozeRun
 )
+
+// carried reports whether a claim can carry outcomes of the kind.
+func (k outcomeKind) carried() bool { return k == ackRun || k == failRun }
 
 // outcome is how a run ended, until the node knows.
 type outcome struct {
@@ -42,6 +46,14 @@ func (o outcome) fail() Fail {
 		f.RetryInMS = &ms
 	}
 	return f
+}
+
+func (o outcome) snooze() Snoozing {
+	item := Snoozing{Lease: o.job.Lease}
+	if e, ok := errors.AsType[*snoozeError](o.err); ok {
+		item.DelayMS = min(max(e.in, 0), maxDelay).Milliseconds()
+	}
+	return item
 }
 
 // errorText is what a node keeps of an error.
@@ -94,7 +106,7 @@ func (s *shift) startSettle(now time.Time) {
 	var size batchSize
 	rest := s.pending[:0]
 	for _, o := range s.pending {
-		carry := s.claim.busy && !s.claimWaits && !s.stopping && o.sent == 0 && !o.alone && o.kind != releaseRun
+		carry := s.claim.busy && !s.claimWaits && !s.stopping && o.sent == 0 && !o.alone && o.kind.carried()
 		if carry || !size.fits(o) {
 			rest = append(rest, o)
 		} else {
@@ -121,10 +133,11 @@ type reports struct {
 
 // report sends outcomes, those of each kind in one request.
 func report(ctx context.Context, source Source, batch []outcome) []reports {
-	var byKind [releaseRun + 1]reports
+	var byKind [snoozeRun + 1]reports
 	var acks []Ack
 	var fails []Fail
 	var releases []Release
+	var snoozes []Snoozing
 	for _, o := range batch {
 		byKind[o.kind].batch = append(byKind[o.kind].batch, o)
 		switch o.kind {
@@ -134,6 +147,8 @@ func report(ctx context.Context, source Source, batch []outcome) []reports {
 			fails = append(fails, o.fail())
 		case releaseRun:
 			releases = append(releases, Release{Lease: o.job.Lease})
+		case snoozeRun:
+			snoozes = append(snoozes, o.snooze())
 		}
 	}
 	send := func(kind outcomeKind, f func() ([]Result, error)) {
@@ -144,6 +159,7 @@ func report(ctx context.Context, source Source, batch []outcome) []reports {
 	send(ackRun, func() ([]Result, error) { return source.Ack(ctx, acks...) })
 	send(failRun, func() ([]Result, error) { return source.Fail(ctx, fails...) })
 	send(releaseRun, func() ([]Result, error) { return source.Release(ctx, releases...) })
+	send(snoozeRun, func() ([]Result, error) { return source.Snooze(ctx, snoozes...) })
 	return byKind[:]
 }
 

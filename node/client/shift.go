@@ -25,6 +25,8 @@ type shift struct {
 	settle lane // reports outcomes
 	beat   lane // extends leases
 
+	lastBeat time.Time // when the last one was sent
+
 	claimWaits bool // the claim under way may wait long for its answer
 	claimSince time.Time
 	endClaim   context.CancelFunc
@@ -173,10 +175,14 @@ func (s *shift) stop(now time.Time, grace time.Duration) {
 // call runs f in a goroutine of the shift; the owner then runs what f returns.
 func (s *shift) call(f func() func()) {
 	s.calls.Go(func() {
-		done := f()
-		select {
-		case s.events <- done:
-		case <-s.over:
-		}
+		s.tell(f())
 	})
+}
+
+// tell makes the owner run f, unless the shift is over.
+func (s *shift) tell(f func()) {
+	select {
+	case s.events <- f:
+	case <-s.over:
+	}
 }

@@ -12,5 +12,6 @@ type Source interface {
 	Ack(ctx context.Context, acks ...Ack) ([]Result, error)
 	Fail(ctx context.Context, fails ...Fail) ([]Result, error)
 	Release(ctx context.Context, releases ...Release) ([]Result, error)
+	Snooze(ctx context.Context, snoozes ...Snoozing) ([]Result, error)
 	Extend(ctx context.Context, extends ...Extend) ([]Result, error)
 }

@@ -211,6 +211,14 @@ func (s *source) Release(_ context.Context, releases ...client.Release) ([]clien
 	})
 }
 
+// Snooze implements client.Source.
+func (s *source) Snooze(_ context.Context, snoozes ...client.Snoozing) ([]client.Result, error) {
+	return batch(s, "snooze", snoozes, func(z client.Snoozing) string { return z.Lease }, func(z client.Snoozing) client.Result {
+		s.note("snooze %s %d", z.Lease, z.DelayMS)
+		return s.result(z.Lease)
+	})
+}
+
 // Extend implements client.Source.
 func (s *source) Extend(ctx context.Context, extends ...client.Extend) ([]client.Result, error) {
 	s.mu.Lock()
@@ -224,7 +232,7 @@ func (s *source) Extend(ctx context.Context, extends ...client.Extend) ([]client
 		return nil, ctx.Err()
 	}
 	return batch(s, "extend", extends, func(e client.Extend) string { return e.Lease }, func(e client.Extend) client.Result {
-		s.note("extend %s %d", e.Lease, e.LeaseMS)
+		s.note("extend %s %d%s", e.Lease, e.LeaseMS, e.Progress)
 		r := s.result(e.Lease)
 		r.Cancel = s.cancel[e.Lease]
 		return r

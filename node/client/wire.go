@@ -83,6 +83,8 @@ type Claimed struct {
 	CreatedAtMS  int64             `json:"created_at_ms"`
 	Lease        string            `json:"lease"`
 	LeaseUntilMS int64             `json:"lease_until_ms"`
+
+	progress func(json.RawMessage) // in the hands of a Worker's handler
 }
 
 // Ack says that a run ended well.
@@ -103,6 +105,13 @@ type Fail struct {
 // Release gives a job back without costing it an attempt.
 type Release struct {
 	Lease string `json:"lease"`
+}
+
+// Snoozing puts a job off: it comes back after DelayMS, and its run costs no
+// attempt.
+type Snoozing struct {
+	Lease   string `json:"lease"`
+	DelayMS int64  `json:"delay_ms"` // up to ten years
 }
 
 // Extend prolongs a lease, and may report progress.
@@ -127,6 +136,11 @@ type FailRequest struct {
 // ReleaseRequest is the body of POST /v1/releases.
 type ReleaseRequest struct {
 	Releases []Release `json:"releases"`
+}
+
+// SnoozeRequest is the body of POST /v1/snoozes.
+type SnoozeRequest struct {
+	Snoozes []Snoozing `json:"snoozes"`
 }
 
 // ExtendRequest is the body of POST /v1/extends.
@@ -215,19 +229,6 @@ type Jobs struct {
 // RetryRequest is the optional body of POST /v1/jobs/{id}/retry.
 type RetryRequest struct {
 	Payload json.RawMessage `json:"payload,omitempty"` // takes the place of the job's
-}
-
-// Queues answers GET /v1/queues.
-type Queues struct {
-	Queues []Queue `json:"queues"`
-}
-
-// Queue is a queue with its counts.
-type Queue struct {
-	Name             string `json:"name"`
-	Paused           bool   `json:"paused"`
-	Counts           Counts `json:"counts"`
-	OldestQueuedAtMS *int64 `json:"oldest_queued_at_ms"`
 }
 
 // Counts are a queue's jobs by state; dead leaves archived ones out.

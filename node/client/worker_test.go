@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -106,6 +107,9 @@ func TestWorkerReportsHowARunEnded(t *testing.T) {
 		{"an error is tried again by the back-off", returns(nil, errors.New("smtp 451")), "fail L1 by back-off: smtp 451"},
 		{"a fatal error is not", returns(nil, client.Fatal(errors.New("no such user"))), "fail L1 never: no such user"},
 		{"an error may say when", returns(nil, client.Later(time.Minute, errors.New("busy"))), "fail L1 in 60000ms: busy"},
+		{"a snooze is neither", returns(nil, client.Snooze(time.Minute)), "snooze L1 60000"},
+		{"a wrapped snooze too", returns(nil, fmt.Errorf("not open yet: %w", client.Snooze(time.Hour))), "snooze L1 3600000"},
+		{"a snooze back in time is one of no time", returns(nil, client.Snooze(-time.Hour)), "snooze L1 0"},
 		{"a panic is a failure", func(context.Context, client.Claimed) (any, error) { panic("oh") }, "fail L1 by back-off: panic: oh"},
 		{"a result that is no JSON is a failure", returns(make(chan int), nil), "fail L1 by back-off: result: json"},
 		{"a result over the limit is a failure", returns(strings.Repeat("x", 1<<17), nil), "fail L1 by back-off: the result is 131074 bytes"},
@@ -117,7 +121,7 @@ func TestWorkerReportsHowARunEnded(t *testing.T) {
 				s := newSource(job("1", "a"))
 				w := startWorker(t, s, client.WorkerOptions{Default: tt.handler})
 				synctest.Wait()
-				got := append(s.said("ack"), s.said("fail")...)
+				got := slices.Concat(s.said("ack"), s.said("fail"), s.said("snooze"))
 				if len(got) == 0 || !strings.HasPrefix(got[0].what, tt.want) {
 					t.Errorf("got %q, want it to begin with %q", texts(got), tt.want)
 				}
