@@ -26,8 +26,8 @@ func TestBenchStops(t *testing.T) {
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if code := p.wait(10 * time.Second); code != 1 {
-		t.Errorf("exit code %d, want 1", code)
+	if code := p.wait(10 * time.Second); code != 130 {
+		t.Errorf("exit code %d, want 130", code)
 	}
 	left, err := os.ReadDir(dir)
 	if err != nil {
