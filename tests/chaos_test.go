@@ -102,6 +102,7 @@ func startChaos(t *testing.T) *chaos {
 func (c *chaos) storm(rnd *rand.Rand, length time.Duration) {
 	c.t.Helper()
 	if *naiveFlag { // which must lose something, whatever the seed
+		time.Sleep(3 * time.Second) // under load
 		c.kill(c.primary(time.Minute), syscall.SIGKILL, time.Second, true)
 	}
 	for end := time.Now().Add(length); time.Now().Before(end); {
