@@ -260,15 +260,16 @@ func (b *boot) closedHere(lock held) bool {
 // keepLocal goes on with the local file, unless ready's prefix has more or
 // something else.
 func (b *boot) keepLocal(ctx context.Context, p *Primary, here local) error {
-	p.node.Lineage, p.node.Root, p.node.Epoch, p.node.Served = p.lock.Lineage, b.store.url(), p.lock.Epoch, false
+	lock := p.written()
+	p.node.Lineage, p.node.Root, p.node.Epoch, p.node.Served = lock.Lineage, b.store.url(), lock.Epoch, false
 	if err := b.files.writeNode(p.node); err != nil {
 		return err
 	}
-	p.parent = epochInfo{Epoch: p.lock.Epoch, Parent: p.lock.Ready}
-	if p.lock.Ready == 0 || p.node.Adopt {
+	p.parent = epochInfo{Epoch: lock.Epoch, Parent: lock.Ready}
+	if lock.Ready == 0 || p.node.Adopt {
 		return nil
 	}
-	c, err := b.files.compare(ctx, b.store, p.lock.Ready, here.state)
+	c, err := b.files.compare(ctx, b.store, lock.Ready, here.state)
 	if err != nil {
 		return fmt.Errorf("compare with the replica: %w", err)
 	}
@@ -293,6 +294,7 @@ func (b *boot) keepLocal(ctx context.Context, p *Primary, here local) error {
 // takeOver restores ready's state in the place of whatever is here. Until
 // node.json is written at the end, a crash means: take over again.
 func (b *boot) takeOver(ctx context.Context, p *Primary) error {
+	lock := p.written()
 	before, err := b.files.read(ctx)
 	if err != nil {
 		b.log.Warn("the local files cannot be read", "err", err)
@@ -301,18 +303,18 @@ func (b *boot) takeOver(ctx context.Context, p *Primary) error {
 	if err != nil {
 		return err
 	}
-	p.parent = epochInfo{Epoch: p.lock.Epoch, Parent: p.lock.Ready}
-	if p.lock.Ready != 0 {
-		txid, err := b.restore(ctx, p.lock.Ready)
+	p.parent = epochInfo{Epoch: lock.Epoch, Parent: lock.Ready}
+	if lock.Ready != 0 {
+		txid, err := b.restore(ctx, lock.Ready)
 		if err != nil {
-			return fmt.Errorf("restore epoch %d from %s: %w", p.lock.Ready, b.store.url(), err)
+			return fmt.Errorf("restore epoch %d from %s: %w", lock.Ready, b.store.url(), err)
 		}
 		p.parent.ParentTXID = uint64(txid)
 	}
 	if aside != "" {
 		b.reportAside(ctx, before, aside)
 	}
-	p.node = nodeFile{Lineage: p.lock.Lineage, Root: b.store.url(), Epoch: p.lock.Epoch, Sessions: []string{p.lock.Session}}
+	p.node = nodeFile{Lineage: lock.Lineage, Root: b.store.url(), Epoch: lock.Epoch, Sessions: []string{lock.Session}}
 	return b.files.writeNode(p.node)
 }
 
@@ -343,6 +345,14 @@ func (b *boot) primary(lock held, how path, node nodeFile) *Primary {
 func (p *Primary) hold(sent time.Time) {
 	p.lease.renewed(sent)
 	p.group.Go(func() error { p.renew(p.run); return nil })
+}
+
+// written is lock.json as this node last wrote it. A renewal may write it at any
+// moment, but for who holds the root and in which epoch.
+func (p *Primary) written() held {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lock
 }
 
 // letGo ends what hold and Start began.
