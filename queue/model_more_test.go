@@ -4,7 +4,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -162,6 +164,48 @@ func (r *modelRun) settings() {
 	}
 }
 
+// failedRound lets a claim and an enqueue share a round that fails for the sake
+// of a third operation. They must answer as if it had never been: each runs
+// again by itself, enqueues last.
+func (r *modelRun) failedRound() {
+	req, specs := r.claimRequest(), r.specs()
+	req.Worker, specs[0].Queue, specs[0].Type = r.newWorker(), r.newQueue(), r.newType()
+	var calls sync.WaitGroup
+	held, release := make(chan struct{}), make(chan struct{})
+	calls.Go(func() { run(r.t, r.q, func(*round) { close(held); <-release }) })
+	<-held
+	wait := func(n int) { // until the next round has n operations
+		for len(r.q.w.ops) < n {
+			runtime.Gosched()
+		}
+	}
+	var claims Claims
+	var jobs []Enqueued
+	var claimErr, enqueueErr, failErr error
+	calls.Go(func() { claims, _, claimErr = r.q.Claim(ctx, req) })
+	wait(1)
+	calls.Go(func() { jobs, _, enqueueErr = r.q.Enqueue(ctx, specs...) })
+	wait(2)
+	fault := errors.New("fault")
+	calls.Go(func() {
+		failErr = r.q.do(ctx, &op{admin: func(rd *round) error {
+			// What comes after this in a round shall have been done when it fails.
+			return errors.Join(rd.enqueue(), rd.claims(), fault)
+		}})
+	})
+	wait(3)
+	close(release)
+	calls.Wait()
+	r.note("a round fails: %v", failErr)
+	if !errors.Is(failErr, fault) {
+		r.t.Errorf("the fault: %v", failErr)
+	}
+	r.claimed(req, claims, claimErr)
+	r.enqueued(specs, jobs, enqueueErr)
+	r.clock.pass(retryAfter * time.Millisecond) // housekeeping was put off
+	r.m.read(r.clock)
+}
+
 func (r *modelRun) pass() {
 	d := []time.Duration{250 * time.Millisecond, 3 * time.Second, 25 * time.Second, 2 * time.Minute, time.Hour, 30 * time.Hour}[min(r.rnd.IntN(6), r.rnd.IntN(6))]
 	r.clock.pass(d)
@@ -240,13 +284,13 @@ func (r *modelRun) compare() {
 			continue
 		}
 		have := modelJob{
-			id: j.ID, queue: j.Queue, payload: string(j.Payload), lastError: j.LastError, state: j.State, priority: j.Priority, attempts: j.MaxAttempts, run: j.Run,
+			id: j.ID, queue: j.Queue, typ: j.Type, worker: w.worker, payload: string(j.Payload), lastError: j.LastError, state: j.State, priority: j.Priority, attempts: j.MaxAttempts, run: j.Run,
 			failures: j.Failures, crashes: j.Crashes, interruptions: j.Interruptions, runAt: j.RunAt.UnixMilli(), expires: toMS(j.ExpiresAt), timeout: j.Timeout.Milliseconds(),
 			cancel: j.CancelRequested, archived: !j.ArchivedAt.IsZero(), at: w.at, started: w.started, graced: w.graced, oldEpoch: w.oldEpoch,
 		}
 		switch {
 		case j.State == StateRunning:
-			have.at, have.started = j.LeaseUntil.UnixMilli(), j.StartedAt.UnixMilli()
+			have.at, have.started, have.worker = j.LeaseUntil.UnixMilli(), j.StartedAt.UnixMilli(), j.Worker
 		case j.State.Final():
 			have.at = j.FinishedAt.UnixMilli()
 		}

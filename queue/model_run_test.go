@@ -25,6 +25,7 @@ type modelRun struct {
 	clock *fakeClock
 	path  string
 	epoch int64
+	step  int
 	held  []Claimed // tokens, also of runs that are over
 	last  int64     // id
 	log   []string
@@ -65,6 +66,7 @@ func TestModel(t *testing.T) {
 		{1, r.bulk},
 		{2, r.settings},
 		{3, r.tx},
+		{1, r.failedRound},
 		{10, r.pass},
 		{1, r.setClock},
 		{1, r.restart},
@@ -74,6 +76,7 @@ func TestModel(t *testing.T) {
 		total += o.weight
 	}
 	for step := range *steps {
+		r.step = step
 		n := r.rnd.IntN(total)
 		for _, o := range ops {
 			if n -= o.weight; n < 0 {
@@ -125,16 +128,27 @@ func (r *modelRun) inBackoff(runAt int64, least time.Duration) {
 func (r *modelRun) pick(of ...string) string { return of[r.rnd.IntN(len(of))] }
 
 func (r *modelRun) name() string {
-	if r.one(20) {
+	switch r.rnd.IntN(40) {
+	case 0:
+		return r.newQueue()
+	case 1:
 		return "d"
 	}
 	return r.pick("a", "b", "c")
 }
 
+// newQueue, newType and newWorker are names that have not been used, or not for
+// long: what undoes a round must undo them too.
+func (r *modelRun) newQueue() string { return fmt.Sprint("new", r.step*12 / *steps) }
+
+func (r *modelRun) newType() string { return fmt.Sprint("new", r.step/20) }
+
+func (r *modelRun) newWorker() string { return fmt.Sprint("new", r.step/20) }
+
 func (r *modelRun) one(in int) bool { return r.rnd.IntN(in) == 0 }
 
 func (r *modelRun) spec() Spec {
-	s := Spec{Queue: r.name(), Type: r.pick("t", "u"), Priority: r.rnd.IntN(3) - 1, Payload: []byte(r.pick("1", "2"))}
+	s := Spec{Queue: r.name(), Type: r.pick("t", "u", r.newType()), Priority: r.rnd.IntN(3) - 1, Payload: []byte(r.pick("1", "2"))}
 	if r.one(20) {
 		s.Payload = fmt.Appendf(nil, "%0500d", 0)
 		s.Payload[0] = '1'
@@ -202,6 +216,8 @@ func (r *modelRun) tx() {
 	undo := errors.New("undo")
 	if r.one(2) {
 		undo = nil
+	} else {
+		specs[0][0].Queue, specs[0][0].Type = r.newQueue(), r.newType()
 	}
 	err := r.q.Tx(ctx, func(tx *Tx) error {
 		for i := range specs {
@@ -221,14 +237,25 @@ func (r *modelRun) tx() {
 }
 
 func (r *modelRun) claim() {
-	req := ClaimRequest{Queues: []string{r.name()}, Max: 1 + r.rnd.IntN(4), Worker: r.pick("w1", "w2")}
+	req := r.claimRequest()
+	out, _, err := r.q.Claim(ctx, req)
+	r.claimed(req, out, err)
+}
+
+func (r *modelRun) claimRequest() ClaimRequest {
+	req := ClaimRequest{Queues: []string{r.name()}, Max: 1 + r.rnd.IntN(4), Worker: r.pick("w1", "w2", r.newWorker())}
 	if r.one(3) {
 		req.Queues = []string{"a", "d", "b", "c"}
 	}
 	if r.one(3) {
 		req.Lease = time.Duration(1+r.rnd.IntN(90)) * time.Second
 	}
-	out, _, err := r.q.Claim(ctx, req)
+	return req
+}
+
+// claimed compares the answer to a claim with the model's.
+func (r *modelRun) claimed(req ClaimRequest, out Claims, err error) {
+	r.t.Helper()
 	want := r.m.claim(req)
 	r.note("claim %v %d: %d jobs", req.Queues, req.Max, len(out.Jobs))
 	if err != nil || len(out.Jobs) != len(want) {
@@ -237,7 +264,7 @@ func (r *modelRun) claim() {
 	}
 	for i, j := range out.Jobs {
 		w := want[i]
-		if j.ID != w.id || j.Run != w.run || j.Attempt != w.failures+w.crashes+1 || j.LeaseUntil.UnixMilli() != w.at || string(j.Payload) != w.payload {
+		if j.ID != w.id || j.Type != w.typ || j.Run != w.run || j.Attempt != w.failures+w.crashes+1 || j.LeaseUntil.UnixMilli() != w.at || string(j.Payload) != w.payload {
 			r.t.Errorf("claimed %+v, want %+v", j, *w)
 		}
 	}

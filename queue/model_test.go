@@ -22,7 +22,8 @@ type model struct {
 
 type modelJob struct {
 	id                                   int64
-	queue, payload, lastError            string
+	queue, typ, payload, lastError       string
+	worker                               string // while it runs
 	state                                State
 	priority, attempts                   int
 	run                                  int64
@@ -243,7 +244,7 @@ func bodyOf(s Spec) string {
 // add puts in a job that the queue gave an id.
 func (m *model) add(s Spec, e Enqueued) {
 	j := &modelJob{
-		id: e.ID, queue: s.Queue, payload: string(s.Payload), state: StateQueued, priority: s.Priority, attempts: cmp.Or(s.MaxAttempts, DefaultMaxAttempts),
+		id: e.ID, queue: s.Queue, typ: s.Type, payload: string(s.Payload), state: StateQueued, priority: s.Priority, attempts: cmp.Or(s.MaxAttempts, DefaultMaxAttempts),
 		runAt: m.wall + s.Delay.Milliseconds(), timeout: cmp.Or(s.Timeout, DefaultTimeout).Milliseconds(), expires: toMS(s.ExpiresAt),
 	}
 	if s.Delay > 0 {
@@ -276,7 +277,7 @@ func (m *model) claim(req ClaimRequest) (got []*modelJob) {
 				m.expire(j)
 				continue
 			}
-			j.state, j.run, j.started = StateRunning, j.run+1, m.lease()
+			j.state, j.run, j.started, j.worker = StateRunning, j.run+1, m.lease(), req.Worker
 			j.at = m.lease() + min(cmp.Or(req.Lease, DefaultLease).Milliseconds(), j.timeout)
 			got = append(got, j)
 		}
