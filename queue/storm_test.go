@@ -49,7 +49,9 @@ func TestStorm(t *testing.T) {
 		others.Go(func() { read(t, q, until, names) })
 	}
 	producers.Wait()
-	eventually(t, "every job is at its end", 60*time.Second, func() bool {
+	stopAll := sync.OnceFunc(func() { end(); others.Wait() })
+	defer stopAll() // before the queue is closed
+	eventually(t, "every job is at its end", 2*time.Minute, func() bool {
 		info, err := q.Queues(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -60,8 +62,7 @@ func TestStorm(t *testing.T) {
 		}
 		return open == 0
 	})
-	end()
-	others.Wait()
+	stopAll()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	done := 0
@@ -116,8 +117,17 @@ func (h *history) produce(t *testing.T, q *queue.Queue, c context.Context, p int
 			h.made[e.ID] = true
 		}
 		h.mu.Unlock()
-		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond) // the workers shall keep up
+		for ahead := true; ahead && c.Err() == nil; ahead = h.backlog() > 2000 { // the workers shall keep up
+			time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+		}
 	}
+}
+
+// backlog is about how many jobs the producers are ahead of the workers.
+func (h *history) backlog() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.made) - len(h.acked)
 }
 
 func (h *history) work(t *testing.T, q *queue.Queue, c context.Context, w int, names []string) {
