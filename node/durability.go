@@ -87,13 +87,9 @@ func (a *API) resultsDurability(ctx context.Context, s Store, wish string, resul
 		if results[i].Err != nil {
 			continue
 		}
-		of := replicate.DurabilityReplicated // for a job that is gone already: the stronger one
-		if job, err := s.Job(ctx, results[i].ID); err == nil {
-			of = queues[job.Queue]
-		}
 		// It is done already: what the queue wants and this node cannot give, since
 		// it has another replica than when that was set, is not waited for.
-		if want, err := a.durability("durability", "", of); err == nil && want {
+		if want, err := a.durability("durability", "", queues[results[i].Queue]); err == nil && want {
 			return true, nil
 		}
 	}

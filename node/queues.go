@@ -42,6 +42,7 @@ func (a *API) queue(s Store, w http.ResponseWriter, r *http.Request) error {
 // wholeQueue is a queue with all settings that are in force.
 func (a *API) wholeQueue(info *queue.Info) client.Queue {
 	wire := queueOf(info)
+	wire.OwnSettings = ownSettings(info.Settings)
 	settings := settingsOf(info.Settings)
 	if settings.Durability == "" {
 		settings.Durability = a.durable

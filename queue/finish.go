@@ -196,7 +196,7 @@ func (r *round) ack(run int64, items []*finish) error {
 		if f == nil || q == nil {
 			return fmt.Errorf("job %d of queue %d is not known", id, qid)
 		}
-		f.out = Result{ID: id, State: StateDone}
+		f.out = Result{ID: id, Queue: q.name, State: StateDone}
 		if len(f.data) > 0 {
 			results = append(results, id, string(f.data))
 		}
@@ -230,7 +230,7 @@ func (r *round) finishOne(f *finish) error {
 	default:
 		return r.extend(h, f)
 	}
-	f.out = Result{ID: h.id, State: h.state}
+	f.out = Result{ID: h.id, Queue: h.queue.name, State: h.state}
 	if h.state == StateScheduled {
 		f.out.RunAt = time.UnixMilli(h.runAt)
 	}
@@ -261,6 +261,6 @@ func (r *round) extend(h *heldJob, f *finish) error {
 	}
 	r.dirty = true
 	r.next.lease = min(r.next.lease, until)
-	f.out = Result{ID: h.id, State: StateRunning, LeaseUntil: time.UnixMilli(until), Cancel: h.flags&flagCancel != 0}
+	f.out = Result{ID: h.id, Queue: h.queue.name, State: StateRunning, LeaseUntil: time.UnixMilli(until), Cancel: h.flags&flagCancel != 0}
 	return nil
 }

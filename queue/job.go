@@ -159,6 +159,7 @@ type Extend struct {
 // Result is what became of one item of a batch.
 type Result struct {
 	ID         int64     // the job that the token names; 0 when the token could not be read
+	Queue      string    // the job's, unless Err is set
 	Err        error     // ErrLeaseLost, a *SpecError, or nil
 	State      State     // after an Ack, Fail, Release or Snooze
 	RunAt      time.Time // after a Fail that will be retried, and a Snooze

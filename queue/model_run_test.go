@@ -299,7 +299,7 @@ func (r *modelRun) result(what string, j *modelJob, res []Result, err error, the
 	if j == nil {
 		return
 	}
-	if then(res[0]); res[0].State != j.state || j.state == StateScheduled && res[0].RunAt.UnixMilli() != j.runAt {
+	if then(res[0]); res[0].State != j.state || res[0].Queue != j.queue || j.state == StateScheduled && res[0].RunAt.UnixMilli() != j.runAt {
 		r.t.Errorf("%s: %+v, want %+v", what, res[0], *j)
 	}
 }

@@ -25,6 +25,7 @@ var idleFlag = flag.Duration("idle", 4*time.Second, "how long TestIdle watches a
 func TestIdle(t *testing.T) {
 	replicas(t, func(t *testing.T, replica string, s *s3server.Server) {
 		p := newPlace(t, "a", replica)
+		p.appendConfig("levels:\n  - interval: 200ms\n  - interval: 400ms\n") // what is left to compact is soon done
 		p.ok("init")
 		n := p.serve()
 		for _, delay := range []int64{0, 0, 0, 0, 3_600_000} {
@@ -103,4 +104,19 @@ func different(a, b map[string]string) string {
 		}
 	}
 	return strings.Join(names, ", ")
+}
+
+// appendConfig adds top-level keys to the place's litestream.yml.
+func (p *place) appendConfig(text string) {
+	p.t.Helper()
+	f, err := os.OpenFile(p.config, os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString(text)
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
 }

@@ -77,6 +77,8 @@ func TestRestartedWorkers(t *testing.T) {
 	if code := w.terminate(); code != 0 {
 		t.Errorf("the last worker ended with exit code %d", code)
 	}
+	// The node may have given a job to a claim that had gone, and takes it back.
+	eventually(t, 10*time.Second, "no job is held by a worker that is gone", func() bool { return n.held("deploy") == 0 })
 	var interruptions int
 	for id, job := range n.jobs("deploy") {
 		if job.State != "queued" || job.Attempt != 1 || job.Failures != 0 || job.Crashes != 0 {

@@ -34,6 +34,8 @@ func enqueueCommand() *cli.Command {
 			&cli.StringFlag{Name: "run-at", Usage: "do not run before `TIME` (RFC 3339, or a date)"},
 			&cli.IntFlag{Name: "max-attempts", DefaultText: "the queue's, 5", Action: positive[int]("max-attempts"), Usage: "dead after so many failures"},
 			&cli.DurationFlag{Name: "timeout", DefaultText: "the queue's, 10m", Action: positive[time.Duration]("timeout"), Usage: "bound of one run"},
+			&cli.StringFlag{Name: "backoff", DefaultText: "the queue's", Usage: "the wait between attempts: exponential:`BASE`:MAX, quadratic:BASE, fixed:BASE or list:FIRST,SECOND,…"},
+			&cli.StringFlag{Name: "durability", DefaultText: "the queue's", Usage: "answer when the job is `local`, on the node's disk, or replicated, in object storage"},
 			&cli.StringFlag{Name: "key", Usage: "idempotency key: a job with the same `KEY` is not added twice"},
 			&cli.StringSliceFlag{Name: "tag", Usage: "tag as `NAME=VALUE`; may be repeated"},
 			&cli.StringFlag{Name: "expires", Usage: "never run after `TIME` (RFC 3339, a date, or a duration from now)"},
@@ -87,8 +89,17 @@ func specOf(c *cli.Context, now time.Time) (client.Spec, error) {
 		MaxAttempts:    c.Int("max-attempts"),
 		TimeoutMS:      c.Duration("timeout").Milliseconds(),
 		IdempotencyKey: c.String("key"),
+		Durability:     c.String("durability"),
 	}
 	var err error
+	if c.IsSet("backoff") {
+		if spec.Backoff, err = parseBackoff(c.String("backoff")); err != nil {
+			return spec, usagef("--backoff: %v", err)
+		}
+		if spec.Backoff.Kind == "" {
+			spec.Backoff = nil // the queue's
+		}
+	}
 	if len(rest) == 1 {
 		if spec.Payload, err = jsonInput(c, "payload", rest[0]); err != nil {
 			return spec, err

@@ -86,13 +86,17 @@ func printQueue(c *cli.Context, q client.Queue) error {
 		return printJSON(c.App.Writer, q)
 	}
 	rows := [][]string{{"queue", queueName(q.Name, q.Paused)}}
+	own := q.OwnSettings
+	if own == nil {
+		own = &client.QueueSettings{}
+	}
 	if s := q.Settings; s != nil {
 		rows = append(rows,
-			[]string{"max attempts", strconv.Itoa(s.MaxAttempts)},
-			[]string{"timeout", spanMS(s.TimeoutMS)},
-			[]string{"lease", spanMS(s.LeaseMS)},
-			[]string{"back-off", backoffText(s.Backoff)},
-			[]string{"durability", s.Durability},
+			[]string{"max attempts", strconv.Itoa(s.MaxAttempts) + ifDefault(own.MaxAttempts == 0)},
+			[]string{"timeout", spanMS(s.TimeoutMS) + ifDefault(own.TimeoutMS == 0)},
+			[]string{"lease", spanMS(s.LeaseMS) + ifDefault(own.LeaseMS == 0)},
+			[]string{"back-off", backoffText(s.Backoff) + ifDefault(own.Backoff == nil)},
+			[]string{"durability", s.Durability + ifDefault(own.Durability == "")},
 		)
 		if s.MaxDepth > 0 {
 			rows = append(rows, []string{"max depth", number(s.MaxDepth)})
@@ -102,10 +106,18 @@ func printQueue(c *cli.Context, q client.Queue) error {
 			if n := s.KeepLast[state]; n > 0 {
 				text += ", the last " + number(n)
 			}
-			rows = append(rows, []string{"keep " + state, text})
+			rows = append(rows, []string{"keep " + state, text + ifDefault(own.RetentionMS[state] == 0 && own.KeepLast[state] == 0)})
 		}
 	}
 	return table(c.App.Writer, rows)
+}
+
+// ifDefault marks a setting that nobody has set.
+func ifDefault(is bool) string {
+	if is {
+		return " (default)"
+	}
+	return ""
 }
 
 var finalStates = []string{"done", "dead", "cancelled"}

@@ -28,7 +28,7 @@ func TestQueuesSet(t *testing.T) {
 	s := startNode(t)
 	s.enqueue("mail", "1")
 	t.Run("shows the settings when none is given", func(t *testing.T) {
-		wantText(t, s.ok("queues", "set", "mail"), `max attempts +5\n`, `back-off +exponential from 15s, at most 1h0m0s\n`, `keep dead +for ever\n`)
+		wantText(t, s.ok("queues", "set", "mail"), `max attempts +5 \(default\)\n`, `back-off +exponential from 15s, at most 1h0m0s \(default\)\n`, `keep dead +for ever \(default\)\n`)
 	})
 	t.Run("changes those that are given, and takes them back", func(t *testing.T) {
 		var q client.Queue
@@ -36,6 +36,7 @@ func TestQueuesSet(t *testing.T) {
 		if q.Settings.LeaseMS != 60_000 || q.Settings.KeepLast["dead"] != 5 || q.Settings.MaxAttempts != 5 {
 			t.Errorf("got %+v", q.Settings)
 		}
+		wantText(t, s.ok("queues", "set", "mail"), `lease +1m\n`, `timeout +10m \(default\)\n`, `keep dead +for ever, the last 5\n`)
 		wantText(t, s.ok("queues"), `SETTINGS\n`, `mail .* lease=1m durability=local keep-last dead=5\n`)
 		s.ok("queues", "set", "mail", "--lease", "default", "--keep-last", "dead=default", "--durability", "default")
 		wantText(t, s.ok("queues"), `mail .* -\n`)

@@ -11,16 +11,22 @@ import (
 )
 
 // Claim settles req.Acks and req.Fails and waits up to req.WaitMS for jobs. An
-// empty answer is no error. When ctx ends while it waits, the node gives the
-// jobs that it was about to hand out to others.
+// empty answer is no error. When ctx ends while it waits, the claim is called
+// back, which takes a second at most: an answer that was under way is returned
+// all the same, and the jobs of any other go to others.
 func (c *Client) Claim(ctx context.Context, req ClaimRequest) (Claims, error) {
 	var out Claims
-	err := c.do(ctx, call{
+	claim, done := c.recallable(ctx)
+	defer done()
+	err := c.do(claim, call{
 		method: http.MethodPost, path: "/v1/claims", body: req,
 		wait:  time.Duration(req.WaitMS) * time.Millisecond,
 		limit: int64(max(req.Max, 1)+1) * maxAnswerJob,
 	}, &out)
 	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
 		return Claims{}, fmt.Errorf("claim: %w", err)
 	}
 	if len(out.Acks) != len(req.Acks) || len(out.Fails) != len(req.Fails) {

@@ -35,6 +35,7 @@ type Client struct {
 	nodes   nodes
 	resend  resend
 	http    *http.Client
+	ownHTTP bool // http is not the caller's
 	token   string
 	timeout time.Duration
 }
@@ -58,7 +59,7 @@ func New(rawURL string, opts Options) (*Client, error) {
 		timeout: cmp.Or(opts.Timeout, defaultTimeout),
 	}
 	if c.http == nil {
-		c.http = &http.Client{Transport: newTransport()}
+		c.http, c.ownHTTP = &http.Client{Transport: newTransport()}, true
 	}
 	return c, nil
 }

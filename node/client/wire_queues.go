@@ -7,13 +7,14 @@ type Queues struct {
 
 // Queue is a queue with its counts and its settings. In a list they are those
 // that differ from the default, or absent when none does; of one queue all that
-// are in force.
+// are in force, and OwnSettings those that differ.
 type Queue struct {
 	Name             string         `json:"name"`
 	Paused           bool           `json:"paused"`
 	Counts           Counts         `json:"counts"`
 	OldestQueuedAtMS *int64         `json:"oldest_queued_at_ms"`
 	Settings         *QueueSettings `json:"settings,omitempty"`
+	OwnSettings      *QueueSettings `json:"own_settings,omitempty"`
 }
 
 // QueueSettings hold for the jobs of a queue that have no wishes of their own.
