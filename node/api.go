@@ -59,8 +59,12 @@ type API struct {
 	primary atomic.Pointer[string]      // where the primary is, while this node is a standby
 	reasons atomic.Pointer[[]string]    // why the node is not ready; nil when it is
 
-	stopping atomic.Bool // claims find nothing any more
-	settings settings    // of the queues
+	// handOver makes this node give way to a standby; nil: failover is manual.
+	handOver func(context.Context) (client.Handover, error)
+
+	running  atomic.Int64 // requests that may use the store
+	stopping atomic.Bool  // claims find nothing any more
+	settings settings     // of the queues
 }
 
 // Replica is what the handlers need of a [replicate.Primary].

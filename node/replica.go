@@ -105,6 +105,7 @@ func (c Config) replicateOptions() replicate.Options {
 		Schema:   queue.Schema(),
 		Inspect:  Inspect,
 		Logger:   c.Logger,
+		Now:      now,
 	}
 }
 
@@ -147,8 +148,12 @@ func (n *node) acquire(ctx context.Context) (primary, error) {
 	opts.Standby = func(lock replicate.Lock) {
 		n.api.Identify(client.Node{Node: n.cfg.Node, Role: client.RoleStandby, Epoch: lock.Epoch, URL: n.cfg.Advertise})
 		n.api.Standby(lock.Node, lock.URL)
+		n.follows(lock)
 	}
-	n.api.NotReady("the root of the replica is being taken")
+	opts.Yield = n.yield()
+	if opts.Yield == 0 {
+		n.api.NotReady("the root of the replica is being taken")
+	}
 	return n.cfg.acquire(ctx, opts)
 }
 

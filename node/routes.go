@@ -57,6 +57,7 @@ func (a *API) routes() []route {
 		{get, "/v1/queues/{queue}/throughput", []string{"since_ms"}, a.with(a.throughput)},
 		{get, "/v1/health", []string{"queue"}, a.with(a.health)},
 		{get, "/v1/replication", nil, a.with(a.showReplication)},
+		{post, "/v1/handover", nil, a.handover},
 		{get, nodePath, nil, a.showNode},
 		{get, "/healthz", nil, a.healthz},
 		{get, "/readyz", nil, a.readyz},
@@ -68,6 +69,8 @@ func (a *API) routes() []route {
 // with hands the store to h. It may have been shut since ServeHTTP looked.
 func (a *API) with(h storeHandler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
+		a.running.Add(1) // before the look at the store: Leave takes it away, and then waits
+		defer a.running.Add(-1)
 		store := a.store.Load()
 		if store == nil {
 			return errLost

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"holdfast/node/client"
 	"holdfast/queue"
 	"holdfast/replicate"
 )
@@ -52,7 +53,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	n := &node{cfg: cfg, api: NewAPI(cfg), url: "http://" + listener.Addr().String()}
+	n := &node{cfg: cfg, api: NewAPI(cfg), url: "http://" + listener.Addr().String(), handovers: make(chan *handover)}
+	if cfg.Replication.Failover == replicate.FailoverAuto {
+		n.api.handOver = n.handOver
+	}
 	if n.cfg.Advertise == "" {
 		n.cfg.Advertise = n.url
 	}
@@ -96,6 +100,9 @@ type node struct {
 	api    *API
 	server *http.Server
 	url    string
+
+	handovers chan *handover
+	leaving   *handover // not settled yet; nil: none. It belongs to work
 }
 
 // fencedGrace is how long a node that lost its root may take over telling its
@@ -103,13 +110,20 @@ type node struct {
 const fencedGrace = time.Second
 
 // work reigns until there is a reason to stop. In auto mode a node that lost
-// its place becomes a standby and reigns again in its turn. Whatever happens, the
+// its place, or gave it away, becomes a standby and reigns again in its turn. Whatever happens, the
 // server is down when work returns, so that Run does not wait for it for ever.
 func (n *node) work(ctx context.Context) error {
 	auto := n.cfg.Replication.Failover == replicate.FailoverAuto
 	for {
 		err := n.reign(ctx, auto)
+		if errors.Is(err, errHandedOver) {
+			if ctx.Err() == nil {
+				continue
+			}
+			err = nil
+		}
 		if !auto || !errors.Is(err, replicate.ErrFenced) || ctx.Err() != nil {
+			n.settle(client.Handover{}, &apiError{code: client.CodeUnavailable, message: "the node is stopping"})
 			n.stopServer(ctx, n.cfg.ShutdownGrace) // if it was not the reason
 			return err
 		}
@@ -130,6 +144,7 @@ func (n *node) reign(ctx context.Context, keep bool) error {
 		return errors.Join(told, n.stopReplica(ctx, p, p.Err()))
 	}
 	n.api.Open(q)
+	n.settle(client.Handover{Node: n.cfg.Node, URL: n.cfg.Advertise, Epoch: p.Epoch()}, nil) // nobody else took it
 	n.cfg.Logger.Info("ready", "url", n.url, "seq", q.Seq().String(), "replica", p.Status().URL)
 	if n.cfg.OnReady != nil {
 		n.cfg.OnReady(n.url)
@@ -144,6 +159,8 @@ func (n *node) reign(ctx context.Context, keep bool) error {
 		if keep {
 			return errors.Join(err, n.abdicate(ctx, q, p, err))
 		}
+	case h := <-n.handovers:
+		return n.makeWay(ctx, q, p, h)
 	}
 	return errors.Join(err, n.stop(ctx, q, p, grace, err))
 }
@@ -164,6 +181,7 @@ func (n *node) open(ctx context.Context, p primary) (engine, error) {
 	n.api.NotReady("the database is being opened")
 	q, err := n.cfg.open(ctx, filepath.Join(n.cfg.Data, databaseName), queue.Options{
 		Logger:        n.cfg.Logger,
+		Now:           now,
 		MaxRound:      n.cfg.MaxRound,
 		DiskWatermark: n.cfg.DiskWatermark,
 		Epoch:         p.Epoch(),

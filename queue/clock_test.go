@@ -86,6 +86,44 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
+// TestKeysAfterAStep: a clock that was set, on this machine or on the one that
+// takes over, does not make a key free, so that what is sent again makes no
+// second job.
+func TestKeysAfterAStep(t *testing.T) {
+	spec := Spec{Queue: "mail", IdempotencyKey: "k"}
+	finish := func(t *testing.T, q *Queue) int64 {
+		t.Helper()
+		in := mustEnqueue(t, q, spec)[0]
+		mustAck(t, q, mustClaim(t, q, "mail", 1)[0])
+		return in.ID
+	}
+	t.Run("while it works", func(t *testing.T) {
+		q, clock, _ := newFake(t)
+		id := finish(t, q)
+		clock.set(2 * day)
+		if in := mustEnqueue(t, q, spec)[0]; in.ID != id || !in.Duplicate {
+			t.Errorf("after the step: %+v, want a duplicate of %d", in, id)
+		}
+		clock.pass(61 * time.Minute) // and now the clock counts as right
+		if in := mustEnqueue(t, q, spec)[0]; in.Duplicate {
+			t.Errorf("an hour later: %+v, want a new job", in)
+		}
+	})
+	t.Run("between two nodes", func(t *testing.T) {
+		q, clock, path := newFake(t)
+		clock.set(-2 * day)
+		id := finish(t, q)
+		if err := q.Close(); err != nil {
+			t.Fatal(err)
+		}
+		clock.set(2 * day)
+		q = openFake(t, path, clock, Options{})
+		if in := mustEnqueue(t, q, spec)[0]; in.ID != id || !in.Duplicate {
+			t.Errorf("on the other: %+v, want a duplicate of %d", in, id)
+		}
+	})
+}
+
 func mustAck(t testing.TB, q *Queue, j Claimed) {
 	t.Helper()
 	if res, _, err := q.Ack(ctx, []Ack{{Lease: j.Lease}}); err != nil || res[0].Err != nil {

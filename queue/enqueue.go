@@ -354,7 +354,11 @@ func (r *round) settleKeys(rows []*row) error {
 		return nil
 	}
 	r.dirty = true
-	taken, err := r.w.st.insertKeys.exec(nil, args, []any{r.now.wall - KeyLife.Milliseconds()})
+	doneBefore := r.now.wall - KeyLife.Milliseconds()
+	if r.next.paused > r.now.mono { // the clock is in doubt: no key is free for its age
+		doneBefore = 0
+	}
+	taken, err := r.w.st.insertKeys.exec(nil, args, []any{doneBefore})
 	if err != nil || taken == int64(keyed) {
 		return err
 	}

@@ -194,7 +194,7 @@ func (m *model) holds(k modelKey) bool {
 	case j == nil || j.state == StateCancelled || j.state == StateDead && j.archived:
 		return false
 	case j.state == StateDone:
-		return j.at > m.wall-KeyLife.Milliseconds()
+		return m.mono < m.paused || j.at > m.wall-KeyLife.Milliseconds()
 	}
 	return true
 }

@@ -24,6 +24,10 @@ type Options struct {
 	// ErrNoDatabase for a file that holds none.
 	Inspect func(ctx context.Context, path string) (State, error)
 	Logger  *slog.Logger
+	Now     func() time.Time // nil: time.Now; the lease counts by its monotonic reading
+	// Yield is how long another node may take the root that this one closed
+	// itself, before this one takes it again: for a handover. 0: not at all.
+	Yield time.Duration
 	// Progress is told how a restore gets on, and Waiting why the boot waits.
 	// Both may be nil.
 	Progress func(Progress)
@@ -32,7 +36,8 @@ type Options struct {
 	// before the restore. From then on the node should answer for its session
 	// at URL + "/v1/node", so that others see that it lives. It may be nil.
 	Taken func(Lock)
-	// Standby is told, in auto mode, whom this node waits for; it may be nil.
+	// Standby is told, in auto mode, whom this node waits for, and again when
+	// that node's epoch becomes ready; it may be nil.
 	Standby func(Lock)
 
 	lookForLife time.Duration // how long a silent holder is watched; tests shorten it
@@ -58,6 +63,8 @@ type boot struct {
 	store  store
 	log    *slog.Logger
 	tested bool // what the provider can do is known
+	now    func() time.Time
+	yield  time.Time // until then others may take the root first
 }
 
 // Acquire takes the root for this data directory and leaves the right database
@@ -71,7 +78,7 @@ func Acquire(ctx context.Context, opts Options) (*Primary, error) {
 	if opts.lookForLife == 0 {
 		opts.lookForLife = 5 * time.Second
 	}
-	b := &boot{opts: opts, log: opts.Logger, files: files{dir: opts.Dir, db: opts.Database, inspect: opts.Inspect}}
+	b := newBoot(opts)
 	var err error
 	if b.store, err = openStore(ctx, opts.Config.Replica, opts.Logger); err != nil {
 		return nil, err
@@ -81,6 +88,15 @@ func Acquire(ctx context.Context, opts Options) (*Primary, error) {
 		return nil, errors.Join(err, b.store.close())
 	}
 	return p, nil
+}
+
+func newBoot(opts Options) *boot {
+	b := &boot{opts: opts, log: opts.Logger, files: files{dir: opts.Dir, db: opts.Database, inspect: opts.Inspect}, now: opts.Now}
+	if b.now == nil {
+		b.now = time.Now
+	}
+	b.yield = b.now().Add(opts.Yield)
+	return b
 }
 
 const bootTries = 5 // lost races and copies that turned out to be old
@@ -146,13 +162,16 @@ func (b *boot) once(ctx context.Context) (*Primary, error) {
 		next.Epoch++
 	}
 	if how != pathTakeOver {
-		if err := b.files.addSession(&here.node, next.Session); err != nil {
+		if err := errors.Join(fault("before-session"), b.files.addSession(&here.node, next.Session)); err != nil {
 			return nil, err
 		}
 	}
-	sent := time.Now()
+	if err := fault("before-swap"); err != nil {
+		return nil, err
+	}
+	sent := b.now()
 	now, err := swap(ctx, b.store, lock, next)
-	if err != nil {
+	if err := errors.Join(err, fault("after-swap")); err != nil {
 		return nil, err
 	}
 	b.taken(now.Lock)
@@ -222,8 +241,10 @@ func (b *boot) choose(ctx context.Context, here local, lock held) (path, held, e
 		return 0, lock, fmt.Errorf("%w: %s has lineage %s, %s has %s; correct the path, move the database away, or make it a new root's by `holdfast adopt`",
 			ErrForeign, b.files.db, short(here.state.Lineage), b.store.url(), short(lock.Lineage))
 	}
-	own := here.hasDB && here.hasNode && here.node.Lineage == lock.Lineage && here.node.mine(lock.Session)
+	own, lock, err := b.own(ctx, here, lock)
 	switch {
+	case err != nil:
+		return 0, lock, err
 	case own && here.node.Adopt:
 		return pathOwnFile, lock, nil
 	case own && lock.Ready == lock.Epoch && (here.same || b.closedHere(lock)):
@@ -231,8 +252,7 @@ func (b *boot) choose(ctx context.Context, here local, lock held) (path, held, e
 	case own:
 		return pathOwnFile, lock, nil
 	}
-	lock, err := b.mayTake(ctx, lock)
-	if err != nil {
+	if lock, err = b.mayTake(ctx, lock); err != nil {
 		return 0, lock, err
 	}
 	if here.hasDB && here.hasNode && here.node.Adopt || b.fresh(here, lock) {
@@ -262,7 +282,7 @@ func (b *boot) closedHere(lock held) bool {
 func (b *boot) keepLocal(ctx context.Context, p *Primary, here local) error {
 	lock := p.written()
 	p.node.Lineage, p.node.Root, p.node.Epoch, p.node.Served = lock.Lineage, b.store.url(), lock.Epoch, false
-	if err := b.files.writeNode(p.node); err != nil {
+	if err := errors.Join(fault("before-node"), b.files.writeNode(p.node)); err != nil {
 		return err
 	}
 	p.parent = epochInfo{Epoch: lock.Epoch, Parent: lock.Ready}
@@ -300,7 +320,7 @@ func (b *boot) takeOver(ctx context.Context, p *Primary) error {
 		b.log.Warn("the local files cannot be read", "err", err)
 	}
 	aside, err := b.files.setAside()
-	if err != nil {
+	if err := errors.Join(err, fault("after-aside")); err != nil {
 		return err
 	}
 	p.parent = epochInfo{Epoch: lock.Epoch, Parent: lock.Ready}
@@ -315,7 +335,7 @@ func (b *boot) takeOver(ctx context.Context, p *Primary) error {
 		b.reportAside(ctx, before, aside)
 	}
 	p.node = nodeFile{Lineage: lock.Lineage, Root: b.store.url(), Epoch: lock.Epoch, Sessions: []string{lock.Session}}
-	return b.files.writeNode(p.node)
+	return errors.Join(fault("after-restore"), b.files.writeNode(p.node))
 }
 
 // reportAside says what files that were set aside hold beyond what was
@@ -343,7 +363,7 @@ func (b *boot) primary(lock held, how path, node nodeFile) *Primary {
 // hold keeps the root from the moment that the swap was sent: what follows may
 // take longer than a TTL.
 func (p *Primary) hold(sent time.Time) {
-	p.lease.renewed(sent)
+	p.lease.renewed(sent, p.boot.now())
 	p.group.Go(func() error { p.renew(p.run); return nil })
 }
 

@@ -25,11 +25,12 @@ const (
 	clockSlip = 500 * time.Millisecond // between wall and monotonic clock since the last renewal
 )
 
-// renewed notes that lock.json was written by a request that was sent at sent.
-func (l *lease) renewed(sent time.Time) {
+// renewed notes that lock.json was written by a request that was sent at sent,
+// and answered now.
+func (l *lease) renewed(sent, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.until, l.base = sent.Add(l.ttl), time.Now()
+	l.until, l.base = sent.Add(l.ttl), now
 }
 
 // valid reports whether the right still stands. A clock that jumped since the
@@ -46,7 +47,7 @@ func (l *lease) valid(now time.Time) bool {
 
 // Valid reports whether this node may act as the primary now: hand out a job,
 // or give an answer. In manual mode that is so until Lost is closed.
-func (p *Primary) Valid() bool { return p.check() == nil && p.lease.valid(time.Now()) }
+func (p *Primary) Valid() bool { return p.check() == nil && p.lease.valid(p.boot.now()) }
 
 // renew writes lock.json again and again until ctx ends or the root is lost.
 func (p *Primary) renew(ctx context.Context) {
@@ -72,11 +73,11 @@ func (p *Primary) rewrite(ctx context.Context, change func(*Lock)) error {
 	old := p.lock
 	p.mu.Unlock()
 	for range 2 { // the second time on what an answer that was lost left behind
-		next, sent := old.Lock, time.Now()
+		next, sent := old.Lock, p.boot.now()
 		change(&next)
 		now, err := swap(ctx, p.boot.store, old, next)
 		if err == nil {
-			p.lease.renewed(sent)
+			p.lease.renewed(sent, p.boot.now())
 			p.mu.Lock()
 			p.lock = now
 			p.mu.Unlock()
@@ -102,30 +103,59 @@ func (p *Primary) rewrite(ctx context.Context, change func(*Lock)) error {
 // that cannot be read proves nothing.
 func (b *boot) await(ctx context.Context, lock held) (held, error) {
 	ttl := b.opts.Config.LeaseTTL
-	seen := time.Now()
+	seen := b.now()
 	b.standby(lock.Lock)
-	for lock.Session != "" && !lock.Closed && time.Since(seen) < ttl+ttl/3 {
-		if !sleep(ctx, ttl/renewals) {
+	for lock.Session != "" && !lock.Closed && b.now().Sub(seen) < ttl+ttl/3 {
+		if !sleep(ctx, b.glance(lock.Lock)) {
 			return lock, ctx.Err()
 		}
 		now, err := readLock(ctx, b.store)
 		if unavailable(err) {
 			b.waiting(err)
-			seen = time.Now()
+			seen = b.now()
 			continue
 		}
 		if err != nil {
 			return lock, err
 		}
 		if now.version != lock.version {
-			seen = time.Now()
-			if now.Session != lock.Session || now.URL != lock.URL {
+			seen = b.now()
+			if now.Session != lock.Session || now.URL != lock.URL || now.Ready != lock.Ready {
 				b.standby(now.Lock)
 			}
 		}
 		lock = now
 	}
 	return lock, nil
+}
+
+// glance is how long to wait before lock.json is read again: a part of the
+// lease, and less while one node has gone and the next does not serve yet.
+func (b *boot) glance(lock Lock) time.Duration {
+	wait := b.opts.Config.LeaseTTL / renewals
+	if lock.Closed || lock.Ready != lock.Epoch {
+		return min(wait, 200*time.Millisecond)
+	}
+	return wait
+}
+
+// own reports whether lock.json has a session of this directory. One that handed
+// the root over first gives others the time to take it.
+func (b *boot) own(ctx context.Context, here local, lock held) (bool, held, error) {
+	for {
+		mine := here.hasDB && here.hasNode && here.node.Lineage == lock.Lineage && here.node.mine(lock.Session)
+		if !mine || !lock.Closed || !b.now().Before(b.yield) {
+			return mine, lock, nil
+		}
+		if !sleep(ctx, b.glance(lock.Lock)) {
+			return false, lock, ctx.Err()
+		}
+		now, err := readLock(ctx, b.store)
+		if err != nil {
+			return false, lock, err
+		}
+		lock = now
+	}
 }
 
 func (b *boot) standby(lock Lock) {

@@ -23,7 +23,7 @@ func TestLease(t *testing.T) {
 	t.Run("ends a TTL after the last renewal was sent", func(t *testing.T) {
 		l := &lease{ttl: time.Minute}
 		now := time.Now()
-		l.renewed(now.Add(-30 * time.Second))
+		l.renewed(now.Add(-30*time.Second), now)
 		for after, want := range map[time.Duration]bool{0: true, 29 * time.Second: true, 31 * time.Second: false} {
 			if got := l.valid(now.Add(after)); got != want {
 				t.Errorf("after %v: %v", after, got)

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 )
 
 const lockKey = "lock.json"
@@ -130,5 +129,3 @@ func writeEpoch(ctx context.Context, s store, e epochInfo) error {
 	_, err = s.put(ctx, prefixOf(e.Epoch)+"/epoch.json", data, condition{})
 	return err
 }
-
-func nowMS() int64 { return time.Now().UnixMilli() }

@@ -26,7 +26,8 @@ func (s *stream) tend() { signal(s.care) }
 // lists and writes nothing.
 func (s *stream) maintain(ctx context.Context) {
 	c := s.primary.boot.opts.Config
-	u := &upkeep{levels: c.Levels, due: make([]time.Time, len(c.Levels)), snapshot: time.Now()}
+	now := s.primary.boot.now
+	u := &upkeep{levels: c.Levels, due: make([]time.Time, len(c.Levels)), snapshot: now()}
 	if at := s.lastSnapshot(ctx); !at.IsZero() {
 		u.snapshot = at
 		s.primary.snapshotAt(at)
@@ -40,13 +41,13 @@ func (s *stream) maintain(ctx context.Context) {
 		case <-s.primary.lost:
 			return
 		case <-s.care:
-			u.uploaded(time.Now())
+			u.uploaded(now())
 		case <-timer.C:
 		}
-		if err := s.upkeep(ctx, u, time.Now()); err != nil && ctx.Err() == nil {
+		if err := s.upkeep(ctx, u, now()); err != nil && ctx.Err() == nil {
 			s.primary.boot.log.Warn("upkeep of the replica", "err", err)
 		}
-		timer.Reset(u.next(c.Snapshot.Interval, time.Now()))
+		timer.Reset(u.next(c.Snapshot.Interval, now()))
 	}
 }
 

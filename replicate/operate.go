@@ -67,7 +67,8 @@ func TakeOver(ctx context.Context, r Replica, log *slog.Logger) (Lock, error) {
 // the data directory, which must be locked. The files that are there are set
 // aside; it returns where.
 func Adopt(ctx context.Context, opts Options, file string) (aside string, err error) {
-	f := files{dir: opts.Dir, db: opts.Database, inspect: opts.Inspect}
+	b := newBoot(opts)
+	f := b.files
 	state, err := f.inspect(ctx, file)
 	if err != nil {
 		return "", fmt.Errorf("adopt %s: %w", file, err)
@@ -77,7 +78,7 @@ func Adopt(ctx context.Context, opts Options, file string) (aside string, err er
 		return "", err
 	}
 	defer s.close()
-	b := &boot{opts: opts, files: f, store: s, log: opts.Logger}
+	b.store = s
 	lock, err := b.lock(ctx, local{hasDB: true, state: state})
 	if err != nil {
 		return "", err

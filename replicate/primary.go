@@ -131,15 +131,15 @@ func (p *Primary) begin(ctx context.Context) error {
 	if err := p.stream.open(); err != nil {
 		return fmt.Errorf("open the stream: %w", err)
 	}
-	if err := p.stream.round(ctx); err != nil {
+	if err := errors.Join(fault("before-base"), p.stream.round(ctx), fault("after-base")); err != nil {
 		return fmt.Errorf("upload the base: %w", err)
 	}
 	if p.how != pathResume {
-		p.parent.ReadyAtMS = nowMS()
-		if err := writeEpoch(ctx, p.boot.store, p.parent); err != nil {
+		p.parent.ReadyAtMS = p.boot.now().UnixMilli()
+		if err := errors.Join(writeEpoch(ctx, p.boot.store, p.parent), fault("after-epoch")); err != nil {
 			return fmt.Errorf("write epoch.json: %w", err)
 		}
-		if err := p.declareReady(ctx); err != nil {
+		if err := errors.Join(p.declareReady(ctx), fault("after-ready")); err != nil {
 			return err
 		}
 	}
@@ -213,8 +213,8 @@ func (p *Primary) Stop(ctx context.Context) error {
 func (p *Primary) end(ctx context.Context) error {
 	err := p.check()
 	if err == nil && p.begun { // else there is no base, and the next boot makes another
-		if err = p.stream.round(ctx); err == nil {
-			err = p.closeRoot(ctx)
+		if err = errors.Join(p.stream.round(ctx), fault("before-close")); err == nil {
+			err = errors.Join(p.closeRoot(ctx), fault("after-close"))
 		}
 	}
 	return errors.Join(err, p.stream.close(ctx))

@@ -213,6 +213,9 @@ func (s *stream) once(ctx context.Context) (told int, err error) {
 	if err := s.round(ctx); err != nil || len(waiting) == 0 {
 		return 0, err
 	}
+	if err := fault("after-upload"); err != nil {
+		return 0, err
+	}
 	return 0, s.stillOurs(ctx)
 }
 

@@ -32,8 +32,10 @@ type member struct {
 	place *place
 	proxy *s3server.Proxy
 	url   string
-	log   *os.File // of all its processes
-	dir   string   // the data directory
+	log   *os.File      // of all its processes
+	dir   string        // the data directory
+	wall  time.Duration // how far its wall clock is from the machine's
+	slept time.Duration // how far its monotonic clock is behind the machine's
 
 	mu      sync.Mutex
 	process *os.Process
@@ -49,6 +51,7 @@ func newMember(t *testing.T, s *s3server.Server, dir, name string) *member {
 	t.Helper()
 	m := &member{name: name, proxy: s.Another(t), dir: filepath.Join(dir, name)}
 	m.place = &place{t: t, dir: m.dir, addr: freeAddr(t), name: name, config: filepath.Join(dir, name+".yml")}
+	m.place.faulty()
 	m.url = "http://" + m.place.addr
 	text := fmt.Sprintf(`levels: [{interval: 3s}, {interval: 15s}]
 l0-retention: 20s
@@ -75,8 +78,8 @@ dbs:
 // supervise starts the node again and again until retire.
 func (m *member) supervise(t *testing.T, events *chaosEvents) error {
 	for {
-		cmd := exec.Command(binary(t), "serve", "--data", m.dir, "--config", m.place.config, "--listen", m.place.addr, "--node", m.name)
-		cmd.Env = cleanEnv()
+		cmd := exec.Command(m.place.binary(), "serve", "--data", m.dir, "--config", m.place.config, "--listen", m.place.addr, "--node", m.name)
+		cmd.Env = cleanEnv(m.place.env...)
 		cmd.Stdout, cmd.Stderr = m.log, m.log
 		m.mu.Lock()
 		if m.done {

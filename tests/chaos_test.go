@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -110,7 +111,10 @@ func (c *chaos) storm(rnd *rand.Rand, length time.Duration) {
 		if p == nil {
 			c.giveUp()
 		}
-		time.Sleep(time.Duration(500+rnd.IntN(2500)) * time.Millisecond)
+		time.Sleep(time.Duration(300+rnd.IntN(1500)) * time.Millisecond)
+		if rnd.IntN(4) == 0 {
+			c.step(rnd, c.members[rnd.IntN(2)])
+		}
 		c.harm(rnd, p)
 	}
 }
@@ -140,7 +144,7 @@ func (c *chaos) harm(rnd *rand.Rand, p *member) {
 	seconds := func(least, most float64) time.Duration {
 		return time.Duration((least + rnd.Float64()*(most-least)) * float64(time.Second))
 	}
-	switch rnd.IntN(12) {
+	switch rnd.IntN(14) {
 	case 0, 1: // comes back within its lease
 		c.kill(victim, syscall.SIGKILL, seconds(0, 1), false)
 	case 2, 3: // comes back when the other has taken over
@@ -150,9 +154,9 @@ func (c *chaos) harm(rnd *rand.Rand, p *member) {
 	case 5, 6:
 		c.kill(victim, syscall.SIGTERM, seconds(0, 3), false)
 	case 7: // beyond the lease
-		c.freeze(victim, seconds(4.2, 9))
+		c.freeze(victim, seconds(4.2, 9), rnd.IntN(2) == 0)
 	case 8: // around it
-		c.freeze(victim, seconds(0.5, 4))
+		c.freeze(victim, seconds(0.5, 4), rnd.IntN(2) == 0)
 	case 9: // cut off
 		fault := s3server.Fault{Do: []s3server.Action{s3server.CutBefore, s3server.CutAfter, s3server.BlackHole}[rnd.IntN(3)]}
 		c.cut(victim, fault, seconds(1, 8))
@@ -174,7 +178,26 @@ func (c *chaos) harm(rnd *rand.Rand, p *member) {
 		}
 		time.Sleep(seconds(0, 3))
 		up()
+	default:
+		c.handOver(p)
 	}
+}
+
+// handOver makes the primary give way, whether there is a standby or not.
+func (c *chaos) handOver(p *member) {
+	var out client.Handover
+	c.events.add("%s is to hand over", p.name)
+	err := call(&http.Client{Timeout: 30 * time.Second}, http.MethodPost, p.url+"/v1/handover", nil, &out)
+	c.events.add("%s answers the handover: %+v, %v", p.name, out, err)
+}
+
+// step sets a node's wall clock, and the standby's or the primary's alike.
+func (c *chaos) step(rnd *rand.Rand, m *member) {
+	const day = 24 * time.Hour
+	to := []time.Duration{0, time.Hour, -time.Hour, day, -day, 365 * day, -365 * day}[rnd.IntN(7)]
+	m.wall = to
+	m.place.setClocks(m.wall, -m.slept)
+	c.events.add("the clock of %s is set to %s from the time", m.name, to)
 }
 
 // kill ends a node, and notes how long there is no primary when it was one and
@@ -204,9 +227,10 @@ func (c *chaos) takeover(m *member) {
 }
 
 // freeze stops a node and lets it go on later, when another may be the primary.
-func (c *chaos) freeze(m *member, length time.Duration) {
+// With the machine its monotonic clock slept too.
+func (c *chaos) freeze(m *member, length time.Duration, machine bool) {
 	counts := m.ready() && c.other(m).standsBy()
-	c.events.add("%s sleeps for %s", m.name, length)
+	c.events.add("%s sleeps for %s, its machine too: %v", m.name, length, machine)
 	m.signal(syscall.SIGSTOP, 0, false)
 	began := time.Now()
 	for counts && time.Since(began) < length {
@@ -218,6 +242,10 @@ func (c *chaos) freeze(m *member, length time.Duration) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	time.Sleep(length - time.Since(began))
+	if machine {
+		m.slept += length
+		m.place.setClocks(m.wall, -m.slept)
+	}
 	m.signal(syscall.SIGCONT, 0, false)
 	c.events.add("%s goes on", m.name)
 }
@@ -235,6 +263,8 @@ func (c *chaos) cut(m *member, f s3server.Fault, length time.Duration) {
 func (c *chaos) heal() {
 	c.t.Helper()
 	for _, m := range c.members {
+		m.wall = 0
+		m.place.setClocks(m.wall, -m.slept)
 		m.signal(syscall.SIGCONT, 0, false)
 	}
 	c.events.add("all is healed")

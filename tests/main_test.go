@@ -18,19 +18,27 @@ var killsFlag = flag.Int("kills", 15, "how often TestKill9 kills the node")
 // root is the module's directory, seen from this package.
 const root = ".."
 
-// built is the binary under test, made by the first test that needs it.
-var built struct {
+// build is a binary under test, made by the first test that needs it.
+type build struct {
+	tags string
 	once sync.Once
 	dir  string
 	exe  string
 	err  error
 }
 
+var (
+	built  build
+	faulty = build{tags: "faults"} // with the clocks and fault points of the tests
+)
+
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
-	if built.dir != "" {
-		_ = os.RemoveAll(built.dir) // a leftover in the temporary directory at worst
+	for _, dir := range []string{built.dir, faulty.dir} {
+		if dir != "" {
+			_ = os.RemoveAll(dir) // a leftover in the temporary directory at worst
+		}
 	}
 	os.Exit(code)
 }
@@ -38,30 +46,35 @@ func TestMain(m *testing.M) {
 // binary returns the path of the binary under test.
 func binary(t *testing.T) string {
 	t.Helper()
-	built.once.Do(build)
-	if built.err != nil {
-		t.Fatal(built.err)
-	}
-	return built.exe
+	return built.path(t)
 }
 
-func build() {
-	built.dir, built.err = os.MkdirTemp("", "holdfast-tests-")
-	if built.err != nil {
+func (b *build) path(t *testing.T) string {
+	t.Helper()
+	b.once.Do(b.make)
+	if b.err != nil {
+		t.Fatal(b.err)
+	}
+	return b.exe
+}
+
+func (b *build) make() {
+	b.dir, b.err = os.MkdirTemp("", "holdfast-tests-")
+	if b.err != nil {
 		return
 	}
-	built.exe = filepath.Join(built.dir, "holdfast")
+	b.exe = filepath.Join(b.dir, "holdfast")
 	if runtime.GOOS == "windows" {
-		built.exe += ".exe"
+		b.exe += ".exe"
 	}
-	if built.err = lookAtSources(); built.err != nil {
+	if b.err = lookAtSources(); b.err != nil {
 		return
 	}
-	cmd := exec.Command("go", "build", "-o", built.exe, "./cmd/holdfast")
+	cmd := exec.Command("go", "build", "-tags", b.tags, "-o", b.exe, "./cmd/holdfast")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		built.err = fmt.Errorf("%s: %w\n%s", cmd, err, out)
+		b.err = fmt.Errorf("%s: %w\n%s", cmd, err, out)
 	}
 }
 

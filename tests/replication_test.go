@@ -28,6 +28,16 @@ type place struct {
 	addr   string
 	name   string
 	env    []string
+	exe    string // empty: the binary under test
+}
+
+// binary is the program that runs at the place.
+func (p *place) binary() string {
+	p.t.Helper()
+	if p.exe != "" {
+		return p.exe
+	}
+	return binary(p.t)
 }
 
 // newPlace returns a place whose replica is described by lines of YAML.
@@ -81,7 +91,7 @@ func replicas(t *testing.T, test func(t *testing.T, replica string, s *s3server.
 // launch starts the node without waiting for it.
 func (p *place) launch() *node {
 	p.t.Helper()
-	cmd := exec.Command(binary(p.t), "serve", "--data", p.dir, "--config", p.config, "--listen", p.addr, "--node", p.name)
+	cmd := exec.Command(p.binary(), "serve", "--data", p.dir, "--config", p.config, "--listen", p.addr, "--node", p.name)
 	cmd.Env = cleanEnv(p.env...)
 	return &node{process: launch(p.t, cmd), url: "http://" + p.addr, dir: p.dir}
 }
@@ -97,7 +107,7 @@ func (p *place) serve() *node {
 // cli runs a command on the place.
 func (p *place) cli(args ...string) (code int, stdout, stderr string) {
 	p.t.Helper()
-	cmd := exec.Command(binary(p.t), args...)
+	cmd := exec.Command(p.binary(), args...)
 	cmd.Env = cleanEnv(append([]string{"HOLDFAST_DATA=" + p.dir, "HOLDFAST_CONFIG=" + p.config}, p.env...)...)
 	return run(p.t, cmd)
 }

@@ -109,6 +109,7 @@ func commands() []*cli.Command {
 		replicaCommand(),
 		adoptCommand(),
 		takeoverCommand(),
+		handoverCommand(),
 		doctorCommand(),
 		benchCommand(),
 		configCommand(),
