@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -62,6 +63,8 @@ type API struct {
 	// handOver makes this node give way to a standby; nil: failover is manual.
 	handOver func(context.Context) (client.Handover, error)
 
+	fly      flyMachine
+	beacon   *beacon      // shows it to this process
 	running  atomic.Int64 // requests that may use the store
 	stopping atomic.Bool  // claims find nothing any more
 	settings settings     // of the queues
@@ -87,6 +90,8 @@ func NewAPI(cfg Config) *API {
 		version: Versions(cfg.Version, cfg.Commit),
 		csrf:    http.NewCrossOriginProtection(),
 		data:    cfg.Data,
+		beacon:  newBeacon(),
+		fly:     thisFlyMachine(os.Getenv),
 		durable: cmp.Or(cfg.Replication.Durability, replicate.DurabilityLocal),
 		maxAge:  cfg.Replication.MaxUnreplicatedAge,
 	}
@@ -102,6 +107,7 @@ func (a *API) Open(s Store) {
 	a.settings.forget()
 	a.store.Store(&s)
 	a.reasons.Store(nil)
+	a.beacon.turn(true)
 }
 
 // Shut lets no further request in, until it is opened again.
@@ -116,6 +122,7 @@ func (a *API) Shut(reason string) {
 func (a *API) Standby(node, url string) {
 	a.primary.Store(&url)
 	a.NotReady(fmt.Sprintf("standby: node %q is the primary", node))
+	a.beacon.turn(true)
 }
 
 // Replicate makes the API tell how r stands. Once r is lost, no answer is given
@@ -127,7 +134,10 @@ func (a *API) Replicate(r Replica) { a.replica.Store(&r) }
 func (a *API) Identify(self client.Node) { a.self.Store(&self) }
 
 // NotReady makes the API say why it is not ready.
-func (a *API) NotReady(reason string) { a.reasons.Store(&[]string{reason}) }
+func (a *API) NotReady(reason string) {
+	a.reasons.Store(&[]string{reason})
+	a.beacon.turn(false)
+}
 
 // Stop makes the API say that it is not ready. Requests are still served.
 func (a *API) Stop() {
@@ -142,10 +152,13 @@ func (a *API) lost() bool {
 }
 
 // unavailable says why nothing is served, or returns nil.
-func (a *API) unavailable(w http.ResponseWriter) error {
+func (a *API) unavailable(w http.ResponseWriter, r *http.Request) error {
 	if url := a.primary.Load(); url != nil {
 		if *url != "" {
 			w.Header().Set(primaryHeader, *url)
+			if to := a.fly.replayTo(*url, r); to != "" {
+				w.Header().Set(flyReplay, to)
+			}
 		}
 		return &apiError{code: client.CodeNotPrimary, message: "this node is a standby; the header " + primaryHeader + " says where the primary is"}
 	}
@@ -165,7 +178,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if strings.HasPrefix(r.URL.Path, "/v1/") && r.URL.Path != nodePath {
-		if err := a.unavailable(w); err != nil {
+		if err := a.unavailable(w, r); err != nil {
 			a.fail(w, r, err)
 			return
 		}

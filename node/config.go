@@ -24,8 +24,15 @@ const (
 
 // Config is what a node needs to run. Only Data is required.
 type Config struct {
-	Data    string       // the data directory; made when it is missing
-	Listen  string       // host:port, the host a loopback one; empty: DefaultListen; port 0: any free one
+	Data   string // the data directory; made when it is missing
+	Listen string // host:port, the host a loopback one; empty: DefaultListen; port 0: any free one
+	// Listener, unless nil, is the TCP socket to serve on in the place of
+	// Listen. It was open before the node and may hold connections; the same
+	// rules apply to its address.
+	Listener net.Listener
+	// Supervisor, unless nil, is told how the node gets on.
+	Supervisor Supervisor
+
 	Logger  *slog.Logger // nil: nothing is logged
 	Version string       // of the program, for /version
 	Commit  string       // the program was built from, for /version
@@ -102,6 +109,9 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
+	if c.Listener != nil && c.Listener.Addr().Network() == "tcp" {
+		c.Listen = c.Listener.Addr().String()
+	}
 	if c.Listen == "" {
 		c.Listen = DefaultListen
 	}

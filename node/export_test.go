@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"net"
 
 	"holdfast/queue"
 	"holdfast/replicate"
@@ -23,4 +24,9 @@ func WithOpen(cfg Config, open func(ctx context.Context, path string, opts queue
 func WithAcquire(cfg Config, acquire func(ctx context.Context, opts replicate.Options) (Primary, error)) Config {
 	cfg.acquire = acquire
 	return cfg
+}
+
+// FlyURL is what a machine of Fly.io with such an environment calls itself.
+func FlyURL(getenv func(string) string, bound net.Addr) string {
+	return thisFlyMachine(getenv).url(bound)
 }

@@ -25,6 +25,7 @@ type engine struct {
 	calls  []string
 	failed chan struct{}
 	err    error
+	alive  func(context.Context) error // nil: it is
 }
 
 func newEngine() *engine { return &engine{failed: make(chan struct{})} }
@@ -45,6 +46,13 @@ func (e *engine) DrainClaims()            { e.record("drain") }
 func (e *engine) Failed() <-chan struct{} { return e.failed }
 func (e *engine) Err() error              { return e.err }
 func (e *engine) Close() error            { e.record("close"); return nil }
+
+func (e *engine) Alive(ctx context.Context) error {
+	if e.alive == nil {
+		return nil
+	}
+	return e.alive(ctx)
+}
 
 // with returns a configuration whose queue is e.
 func with(t *testing.T, e *engine) node.Config {

@@ -36,3 +36,7 @@ func lockData(dir string) (*flock.Flock, error) {
 	}
 	return lock, nil
 }
+
+// IsDataFile reports whether a file of this name makes a directory one of
+// Holdfast's: a node that ran there left it.
+func IsDataFile(name string) bool { return name == lockName || name == databaseName }

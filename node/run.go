@@ -1,12 +1,15 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -49,7 +52,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	listener, err := listen(ctx, cfg.Listen)
+	listener, err := openListener(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -58,19 +61,27 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		n.api.handOver = n.handOver
 	}
 	if n.cfg.Advertise == "" {
-		n.cfg.Advertise = n.url
+		n.cfg.Advertise = cmp.Or(thisFlyMachine(os.Getenv).url(listener.Addr()), n.url)
 	}
 	n.server = newServer(n.api, cfg)
 	cfg.Logger.Info("listening", "url", n.url)
 
 	g, ctx := errgroup.WithContext(ctx)
+	ended := make(chan struct{})
 	g.Go(func() error {
+		n.awaitBoot(ctx)
 		if err := n.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve %s: %w", n.url, err)
 		}
 		return nil
 	})
-	g.Go(func() error { return n.work(ctx) })
+	g.Go(func() error {
+		defer close(ended)
+		return n.work(ctx)
+	})
+	if cfg.Supervisor != nil {
+		g.Go(func() error { n.supervise(ctx, ended); return nil })
+	}
 	return g.Wait()
 }
 
@@ -81,6 +92,8 @@ type engine interface {
 	Failed() <-chan struct{}
 	Err() error
 	Close() error
+	// Alive returns nil once the writer has come round.
+	Alive(ctx context.Context) error
 }
 
 // opener is queue.Open, or what a test puts in its place.
@@ -102,7 +115,8 @@ type node struct {
 	url    string
 
 	handovers chan *handover
-	leaving   *handover // not settled yet; nil: none. It belongs to work
+	leaving   *handover              // not settled yet; nil: none. It belongs to work
+	writer    atomic.Pointer[engine] // the queue that was opened last; nil: none was yet
 }
 
 // fencedGrace is how long a node that lost its root may take over telling its
@@ -194,6 +208,7 @@ func (n *node) open(ctx context.Context, p primary) (engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open queue: %w", err)
 	}
+	n.writer.Store(&q)
 	n.api.NotReady("the first copy of the database is being uploaded")
 	if err := p.Start(ctx, func() int64 { return q.Seq().N }); err != nil {
 		return nil, errors.Join(fmt.Errorf("start replication: %w", err), q.Close())

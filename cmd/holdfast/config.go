@@ -124,6 +124,7 @@ func prepareEnvironment(c *cli.Context) error {
 	if c.Args().First() == "work" {
 		return nil
 	}
+	keepPrivate()
 	if err := replicate.PrepareEnvironment(); err != nil {
 		fmt.Fprintf(c.App.ErrWriter, "holdfast: warning: %v\n", err)
 	}

@@ -23,9 +23,10 @@ func serveCommand() *cli.Command {
 			"Examples:\n" +
 			"  holdfast serve\n" +
 			"  holdfast serve --data /var/lib/holdfast --listen 127.0.0.1:7781\n" +
-			"  holdfast serve --data /var/lib/holdfast --config litestream.yml",
+			"  holdfast serve --data /var/lib/holdfast --config litestream.yml\n\n" +
+			"Under systemd it says when it is ready, and serves on the socket that a unit holds for it.",
 		Flags: []cli.Flag{
-			dataFlag(), listenFlag(), configFlag(), nodeFlag(),
+			dataFlag(), listenFlag(), configFlag(), nodeFlag(), userFlag(),
 			&cli.BoolFlag{Name: "no-replica", Hidden: true, Usage: "keep no copy, for benchmarks"},
 			&cli.IntFlag{Name: "max-round", Hidden: true, Usage: "operations that share a commit; 0: the default"},
 		},
@@ -45,8 +46,11 @@ func serve(c *cli.Context) error {
 		return err
 	}
 	data := absolute(c.String("data"))
+	if err := becomeUser(c.String("user"), data); err != nil {
+		return err
+	}
 	info := buildVersion()
-	return node.Run(c.Context, node.Config{
+	run := node.Config{
 		Data:        data,
 		Listen:      c.String("listen"),
 		Logger:      commandLogger(c),
@@ -57,7 +61,11 @@ func serve(c *cli.Context) error {
 		MaxRound:    c.Int("max-round"),
 		NoReplica:   c.Bool("no-replica"),
 		OnReady:     func(url string) { hello(c.App.Writer, url, data, cfg.ReplicaURL(), info.Version) },
-	})
+	}
+	if err := supervised(&run); err != nil {
+		return err
+	}
+	return node.Run(c.Context, run)
 }
 
 // hello tells a person who started a node where it is and what to try first.

@@ -1,0 +1,40 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+)
+
+// holdBack is how long a node may let connections wait at a socket that was
+// open before it.
+const holdBack = 5 * time.Second
+
+// openListener returns the socket to serve on: the one that was handed over,
+// or one of its own.
+func openListener(ctx context.Context, cfg Config) (net.Listener, error) {
+	if cfg.Listener == nil {
+		return listen(ctx, cfg.Listen)
+	}
+	if _, ok := cfg.Listener.Addr().(*net.TCPAddr); !ok {
+		return nil, fmt.Errorf("the socket that was handed over is %s, not a TCP one; name host:port in ListenStream=", cfg.Listener.Addr())
+	}
+	return cfg.Listener, nil
+}
+
+// awaitBoot lets those wait who connect to a socket that was held while no node
+// ran: a restart is over in a moment, and they would be turned away. A boot
+// that takes longer is told to them as always.
+func (n *node) awaitBoot(ctx context.Context) {
+	if n.cfg.Listener == nil {
+		return
+	}
+	timer := time.NewTimer(holdBack)
+	defer timer.Stop()
+	select {
+	case <-n.api.beacon.up:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
