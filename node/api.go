@@ -48,6 +48,7 @@ type API struct {
 	log     *slog.Logger
 	version client.Version
 	csrf    *http.CrossOriginProtection
+	gate    *gate // tells who makes a request
 	mux     *http.ServeMux
 	metrics http.Handler
 	durable string        // durability of requests that name none
@@ -82,6 +83,7 @@ func NewAPI(cfg Config) *API {
 		log:     cfg.withDefaults().Logger,
 		version: Versions(cfg.Version, cfg.Commit),
 		csrf:    http.NewCrossOriginProtection(),
+		gate:    newGate(cfg),
 		data:    cfg.Data,
 		durable: cmp.Or(cfg.Replication.Durability, replicate.DurabilityLocal),
 		maxAge:  cfg.Replication.MaxUnreplicatedAge,
@@ -96,6 +98,7 @@ func NewAPI(cfg Config) *API {
 func (a *API) Open(s Store) {
 	a.primary.Store(nil)
 	a.settings.forget()
+	a.learn(context.Background(), s)
 	a.store.Store(&s)
 	a.reasons.Store(nil)
 }
@@ -156,7 +159,7 @@ func (a *API) unavailable(w http.ResponseWriter) error {
 
 // ServeHTTP implements [http.Handler].
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := guard(a.csrf, r); err != nil {
+	if err := guard(a.csrf, r, a.gate.closed()); err != nil {
 		a.fail(w, r, err)
 		return
 	}
