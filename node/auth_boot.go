@@ -21,6 +21,17 @@ import (
 // needsTokens reports whether the node may not serve without a token.
 func (c Config) needsTokens() bool { return !loopbackOnly(c.Listen) && c.AdminToken == "" }
 
+// BeyondLoopback reports whether other machines reach a node that listens on an
+// address.
+func BeyondLoopback(listen string) bool { return !loopbackOnly(listen) }
+
+// HasTokens reports whether the database of a data directory has an access
+// token. No other process may have it open.
+func HasTokens(ctx context.Context, data string) bool {
+	id, err := queue.Inspect(ctx, DatabasePath(data))
+	return err == nil && id.Tokens > 0
+}
+
 // errNoTokens says what to do.
 func (c Config) errNoTokens() error {
 	return &ConfigError{Problems: []string{fmt.Sprintf(

@@ -21,9 +21,9 @@ type TokenReader interface {
 	AccessTokens(ctx context.Context) ([]queue.AccessToken, error)
 }
 
-// strongSecret is the length from which a secret of the configuration counts
+// StrongSecret is the length from which a secret of the configuration counts
 // as one that nobody can guess: 32 hexadecimal digits have 128 bits.
-const strongSecret = 32
+const StrongSecret = 32
 
 // gate tells who makes a request. It holds every token in memory, by the hash
 // of its secret: a look costs no read of the file, and a wrong secret no more
@@ -51,7 +51,7 @@ type knownTokens struct {
 func newGate(cfg Config) *gate {
 	g := &gate{locked: !loopbackOnly(cfg.Listen), now: time.Now, fails: newFailures(time.Now)}
 	if cfg.AdminToken != "" {
-		g.admin, g.hasAdmin, g.weak = sha256.Sum256([]byte(cfg.AdminToken)), true, len(cfg.AdminToken) < strongSecret
+		g.admin, g.hasAdmin, g.weak = sha256.Sum256([]byte(cfg.AdminToken)), true, len(cfg.AdminToken) < StrongSecret
 	}
 	g.known.Store(&knownTokens{})
 	return g

@@ -91,6 +91,9 @@ func (c Config) Validate() error {
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		problems = append(problems, "tls: a certificate and its key go together; give both files or none")
 	}
+	if strings.ContainsFunc(c.AdminToken, func(r rune) bool { return r <= ' ' || r > '~' }) || len(c.AdminToken) > maxSecret {
+		problems = append(problems, fmt.Sprintf("admin token: it must be up to %d visible ASCII characters without spaces, to go into a header", maxSecret))
+	}
 	if c.MaxRound < 0 {
 		problems = append(problems, fmt.Sprintf("max round: %d is negative", c.MaxRound))
 	}

@@ -70,8 +70,8 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	n.server = newServer(n.api, cfg)
 	cfg.Logger.Info("listening", "url", n.url, "address", listener.Addr().String())
-	if cfg.AdminToken != "" && len(cfg.AdminToken) < strongSecret {
-		cfg.Logger.Warn(fmt.Sprintf("the admin token has fewer than %d characters and could be guessed", strongSecret))
+	if cfg.AdminToken != "" && len(cfg.AdminToken) < StrongSecret {
+		cfg.Logger.Warn(fmt.Sprintf("the admin token has fewer than %d characters and could be guessed", StrongSecret))
 	}
 
 	g, ctx := errgroup.WithContext(ctx)
