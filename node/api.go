@@ -49,6 +49,7 @@ type API struct {
 	log     *slog.Logger
 	version client.Version
 	csrf    *http.CrossOriginProtection
+	gate    *gate // tells who makes a request
 	mux     *http.ServeMux
 	metrics http.Handler
 	durable string        // durability of requests that name none
@@ -89,6 +90,7 @@ func NewAPI(cfg Config) *API {
 		log:     cfg.withDefaults().Logger,
 		version: Versions(cfg.Version, cfg.Commit),
 		csrf:    http.NewCrossOriginProtection(),
+		gate:    newGate(cfg),
 		data:    cfg.Data,
 		beacon:  newBeacon(),
 		fly:     thisFlyMachine(os.Getenv),
@@ -105,6 +107,7 @@ func NewAPI(cfg Config) *API {
 func (a *API) Open(s Store) {
 	a.primary.Store(nil)
 	a.settings.forget()
+	a.learn(context.Background(), s)
 	a.store.Store(&s)
 	a.reasons.Store(nil)
 	a.beacon.turn(true)
@@ -173,7 +176,7 @@ func (a *API) unavailable(w http.ResponseWriter, r *http.Request) error {
 
 // ServeHTTP implements [http.Handler].
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := guard(a.csrf, r); err != nil {
+	if err := guard(a.csrf, r, a.gate.closed()); err != nil {
 		a.fail(w, r, err)
 		return
 	}

@@ -23,17 +23,19 @@ func (e *apiError) status() int {
 	switch e.code {
 	case client.CodeInvalid, client.CodeReplicatedUnavailable:
 		return http.StatusBadRequest
+	case client.CodeUnauthorized:
+		return http.StatusUnauthorized
 	case client.CodeForbidden:
 		return http.StatusForbidden
 	case client.CodeNotFound:
 		return http.StatusNotFound
 	case client.CodeMethodNotAllowed:
 		return http.StatusMethodNotAllowed
-	case client.CodeLeaseLost, client.CodeIdempotencyConflict, client.CodeWrongState:
+	case client.CodeLeaseLost, client.CodeIdempotencyConflict, client.CodeWrongState, client.CodeExists:
 		return http.StatusConflict
 	case client.CodeTooLarge:
 		return http.StatusRequestEntityTooLarge
-	case client.CodeQueueFull:
+	case client.CodeQueueFull, client.CodeRateLimited:
 		return http.StatusTooManyRequests
 	case client.CodeUnavailable, client.CodeUnknownOutcome, client.CodeNotPrimary, client.CodeReplicationBehind:
 		return http.StatusServiceUnavailable
@@ -65,6 +67,9 @@ var forClients = []struct {
 	{queue.ErrLeaseLost, client.CodeLeaseLost},
 	{queue.ErrNotFound, client.CodeNotFound},
 	{queue.ErrNoQueue, client.CodeNotFound},
+	{queue.ErrNoToken, client.CodeNotFound},
+	{queue.ErrTokenName, client.CodeExists},
+	{queue.ErrTooManyTokens, client.CodeWrongState},
 	{queue.ErrIdempotencyConflict, client.CodeIdempotencyConflict},
 	{queue.ErrWrongState, client.CodeWrongState},
 	{queue.ErrQueueFull, client.CodeQueueFull},
@@ -149,7 +154,9 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	e := a.public(r, err)
 	if status := e.status(); status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
-		w.Header().Set("Retry-After", retryAfter)
+		if w.Header().Get("Retry-After") == "" {
+			w.Header().Set("Retry-After", retryAfter)
+		}
 	}
 	if err := answer(w, e.status(), client.ErrorAnswer{Error: e.body()}); err != nil {
 		a.log.Debug("error answer not delivered", "route", r.Pattern, "err", err)

@@ -24,6 +24,20 @@ func (a *API) claim(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	for _, name := range req.Queues {
+		if err := principalOf(r).wantsQueue(name); err != nil {
+			return err
+		}
+	}
+	noAcks, err := screen(r, s, leasesOf(req.Acks, leaseOfAck))
+	if err != nil {
+		return err
+	}
+	noFails, err := screen(r, s, leasesOf(req.Fails, leaseOfFail))
+	if err != nil {
+		return err
+	}
+	req.Acks, req.Fails = without(req.Acks, noAcks), without(req.Fails, noFails)
 	if len(req.Acks)+len(req.Fails) > 0 {
 		if err := a.checkDurability("durability", ""); err != nil {
 			return err
@@ -33,6 +47,7 @@ func (a *API) claim(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	claims.Acks, claims.Fails = merged(claims.Acks, noAcks), merged(claims.Fails, noFails)
 	if carried := slices.Concat(claims.Acks, claims.Fails); len(carried) > 0 {
 		if err := a.resultsSettled(r, s, "", carried); err != nil {
 			if len(claims.Jobs) > 0 {

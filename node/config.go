@@ -25,7 +25,7 @@ const (
 // Config is what a node needs to run. Only Data is required.
 type Config struct {
 	Data   string // the data directory; made when it is missing
-	Listen string // host:port, the host a loopback one; empty: DefaultListen; port 0: any free one
+	Listen string // host:port; empty: DefaultListen; port 0: any free one. Beyond loopback a token is needed
 	// Listener, unless nil, is the TCP socket to serve on in the place of
 	// Listen. It was open before the node and may hold connections; the same
 	// rules apply to its address.
@@ -45,6 +45,13 @@ type Config struct {
 	Embedded  bool
 	Node      string // the node's name; empty: FLY_APP_NAME, else the hostname
 	Advertise string // the URL for others; empty: Replication's, else that of Listen
+
+	// AdminToken is a secret with which a client may do everything, the first
+	// token of a new node. Empty: there is none.
+	AdminToken string
+	// TLSCert and TLSKey are the files of a certificate, with its chain, and of
+	// its key; the node reads them again when they change. Empty: no TLS.
+	TLSCert, TLSKey string
 
 	// MaxRound bounds how many operations share a commit; 0 leaves it to the
 	// queue. For benchmarks.
@@ -87,6 +94,12 @@ func (c Config) Validate() error {
 	}
 	if problem := checkListen(c.Listen); problem != "" {
 		problems = append(problems, "listen: "+problem)
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		problems = append(problems, "tls: a certificate and its key go together; give both files or none")
+	}
+	if strings.ContainsFunc(c.AdminToken, func(r rune) bool { return r <= ' ' || r > '~' }) || len(c.AdminToken) > maxSecret {
+		problems = append(problems, fmt.Sprintf("admin token: it must be up to %d visible ASCII characters without spaces, to go into a header", maxSecret))
 	}
 	if c.MaxRound < 0 {
 		problems = append(problems, fmt.Sprintf("max round: %d is negative", c.MaxRound))
@@ -163,9 +176,8 @@ func checkListen(addr string) string {
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return fmt.Sprintf("%q has no port from 0 to 65535", addr)
 	}
-	if !isLoopback(host) {
-		return fmt.Sprintf("%q is beyond loopback, and a node without access tokens serves this machine only; use %s or another loopback address",
-			addr, DefaultListen)
+	if strings.ContainsAny(host, "/ ") {
+		return fmt.Sprintf("%q is not host:port", addr)
 	}
 	return ""
 }

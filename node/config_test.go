@@ -15,7 +15,7 @@ func TestConfigValidate(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for _, addr := range []string{"127.0.0.1:0", "localhost:7780", "[::1]:7780", "127.1.2.3:65535"} {
+	for _, addr := range []string{"127.0.0.1:0", "localhost:7780", "[::1]:7780", "127.1.2.3:65535", ":7780", "0.0.0.0:7780", "example.com:7780"} {
 		t.Run(addr+" is accepted", func(t *testing.T) {
 			if err := (node.Config{Data: "data", Listen: addr}).Validate(); err != nil {
 				t.Error(err)
@@ -23,11 +23,6 @@ func TestConfigValidate(t *testing.T) {
 		})
 	}
 	for addr, part := range map[string]string{
-		":7780":             "beyond loopback",
-		"0.0.0.0:7780":      "beyond loopback",
-		"[::]:7780":         "beyond loopback",
-		"192.168.1.1:7780":  "beyond loopback",
-		"example.com:7780":  "beyond loopback",
 		"127.0.0.1":         "not host:port",
 		"127.0.0.1:http":    "no port",
 		"127.0.0.1:70000":   "no port",
@@ -42,7 +37,7 @@ func TestConfigValidate(t *testing.T) {
 		})
 	}
 	t.Run("all problems are told at once", func(t *testing.T) {
-		err := node.Config{Listen: "0.0.0.0:1", MaxRound: -1, ShutdownGrace: -time.Second}.Validate()
+		err := node.Config{Listen: "0.0.0.0", MaxRound: -1, ShutdownGrace: -time.Second}.Validate()
 		var config *node.ConfigError
 		if !errors.As(err, &config) || len(config.Problems) != 4 {
 			t.Fatalf("got %v, want 4 problems", err)

@@ -13,15 +13,15 @@ type bulk func(ctx context.Context, f queue.Filter, dryRun bool) (queue.Bulk, qu
 
 // retryDead is POST /v1/dead/retry.
 func (a *API) retryDead(s Store, w http.ResponseWriter, r *http.Request) error {
-	return a.changeDead(s.RetryDead, w, r)
+	return a.changeDead(s.RetryDead, "dead.retry", w, r)
 }
 
 // archiveDead is POST /v1/dead/archive.
 func (a *API) archiveDead(s Store, w http.ResponseWriter, r *http.Request) error {
-	return a.changeDead(s.ArchiveDead, w, r)
+	return a.changeDead(s.ArchiveDead, "dead.archive", w, r)
 }
 
-func (a *API) changeDead(do bulk, w http.ResponseWriter, r *http.Request) error {
+func (a *API) changeDead(do bulk, action string, w http.ResponseWriter, r *http.Request) error {
 	var req client.DeadRequest
 	if err := decode(w, r, &req); err != nil {
 		return err
@@ -34,10 +34,14 @@ func (a *API) changeDead(do bulk, w http.ResponseWriter, r *http.Request) error 
 			return invalid("%s: must be a time in Unix milliseconds; got %d", field, ms)
 		}
 	}
-	step, seq, err := do(r.Context(), queue.Filter{
+	filter, err := principalOf(r).within(queue.Filter{
 		Queue: req.Queue, Type: req.Type, Tag: req.Tag, ErrorFP: req.Error, After: req.After, Limit: req.Limit,
 		FinishedSince: instant(req.SinceMS), FinishedBefore: instant(req.BeforeMS),
-	}, req.DryRun)
+	})
+	if err != nil {
+		return err
+	}
+	step, seq, err := do(a.audited(r, action, req.Queue, &req), filter, req.DryRun)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ const (
 // reads. An error after the first line cuts the answer off before its end,
 // which every HTTP client notices: a broken export never looks like a whole one.
 func (a *API) export(s Store, w http.ResponseWriter, r *http.Request) error {
+	p := principalOf(r)
 	if r.Method == http.MethodHead {
 		w.Header().Set("Content-Type", ndjsonContentType)
 		return nil
@@ -59,7 +60,10 @@ func (a *API) export(s Store, w http.ResponseWriter, r *http.Request) error {
 			if err != nil {
 				return err
 			}
-			if err := enc.Encode(jobOf(&job)); err != nil {
+			if !p.covers(job.Queue) {
+				continue
+			}
+			if err := enc.Encode(p.show(&job)); err != nil {
 				return fmt.Errorf("encode job %d: %w", job.ID, err)
 			}
 			if buf.Len() >= exportChunk {

@@ -25,7 +25,7 @@ func (a *API) acks(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	results, seq, err := s.Ack(r.Context(), acks)
+	results, seq, err := screened(r, s, acks, leaseOfAck, s.Ack)
 	if err == nil {
 		err = a.resultsSettled(r, s, req.Durability, results)
 	}
@@ -65,7 +65,7 @@ func (a *API) fails(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	results, seq, err := s.Fail(r.Context(), fails)
+	results, seq, err := screened(r, s, fails, leaseOfFail, s.Fail)
 	if err == nil {
 		err = a.resultsSettled(r, s, req.Durability, results)
 	}
@@ -102,7 +102,7 @@ func (a *API) releases(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	results, seq, err := s.Release(r.Context(), leases)
+	results, seq, err := screened(r, s, leases, leaseOfRelease, s.Release)
 	return a.answerBatch(w, r, results, seq, err)
 }
 
@@ -126,7 +126,7 @@ func (a *API) snoozes(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	results, seq, err := s.Snooze(r.Context(), snoozes)
+	results, seq, err := screened(r, s, snoozes, leaseOfSnooze, s.Snooze)
 	return a.answerBatch(w, r, results, seq, err)
 }
 
@@ -154,7 +154,7 @@ func (a *API) extends(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	results, seq, err := s.Extend(r.Context(), extends)
+	results, seq, err := screened(r, s, extends, leaseOfExtend, s.Extend)
 	return a.answerBatch(w, r, results, seq, err)
 }
 

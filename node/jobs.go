@@ -20,6 +20,11 @@ func (a *API) enqueue(s Store, w http.ResponseWriter, r *http.Request) error {
 	if len(wire) == 0 {
 		return invalid("jobs: the array is empty")
 	}
+	for i := range wire {
+		if err := principalOf(r).wantsQueue(wire[i].Queue); err != nil {
+			return err
+		}
+	}
 	replicated, err := a.specsDurability(r.Context(), s, wire, array)
 	if err != nil {
 		return err
@@ -70,7 +75,7 @@ func (a *API) job(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return noSuchJob(id, err)
 	}
-	return a.answer(w, http.StatusOK, jobOf(&job))
+	return a.answer(w, http.StatusOK, principalOf(r).show(&job))
 }
 
 // list is GET /v1/jobs.
@@ -79,13 +84,19 @@ func (a *API) list(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	p := principalOf(r)
+	hide := filter.WithPayload && !p.may(scopePayload)
+	if filter, err = p.within(filter); err != nil {
+		return err
+	}
 	page, err := boundedPage(r.Context(), s, filter)
 	if err != nil {
 		return err
 	}
 	wire := client.Jobs{Jobs: make([]client.Job, len(page.Jobs)), Next: optional(page.Next)}
 	for i := range page.Jobs {
-		wire.Jobs[i] = jobOf(&page.Jobs[i])
+		wire.Jobs[i] = p.show(&page.Jobs[i])
+		wire.Jobs[i].PayloadHidden = wire.Jobs[i].PayloadHidden || hide
 	}
 	return a.answer(w, http.StatusOK, wire)
 }
@@ -141,11 +152,12 @@ func (a *API) retry(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err := checkNesting("payload", req.Payload); err != nil {
 		return err
 	}
-	job, seq, err := s.Retry(r.Context(), id, req.Payload)
+	ctx := a.audited(r, "job.retry", idOf(id), map[string]any{"new_payload": len(req.Payload) > 0})
+	job, seq, err := s.Retry(ctx, id, req.Payload)
 	if err != nil {
 		return refusal(r.Context(), s, id, err, "only a dead job can be retried")
 	}
-	return a.answerJob(w, &job, seq)
+	return a.answerJob(w, r, &job, seq)
 }
 
 // cancel is POST /v1/jobs/{id}/cancel.
@@ -157,11 +169,11 @@ func (a *API) cancel(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err := decodeNothing(w, r); err != nil {
 		return err
 	}
-	job, seq, err := s.Cancel(r.Context(), id)
+	job, seq, err := s.Cancel(a.audited(r, "job.cancel", idOf(id), nil), id)
 	if err != nil {
 		return refusal(r.Context(), s, id, err, "only a scheduled, queued or running job can be cancelled")
 	}
-	return a.answerJob(w, &job, seq)
+	return a.answerJob(w, r, &job, seq)
 }
 
 // archive is POST /v1/jobs/{id}/archive.
@@ -173,11 +185,11 @@ func (a *API) archive(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err := decodeNothing(w, r); err != nil {
 		return err
 	}
-	job, seq, err := s.Archive(r.Context(), id)
+	job, seq, err := s.Archive(a.audited(r, "job.archive", idOf(id), nil), id)
 	if err != nil {
 		return refusal(r.Context(), s, id, err, "only a dead job can be archived")
 	}
-	return a.answerJob(w, &job, seq)
+	return a.answerJob(w, r, &job, seq)
 }
 
 // deleteJob is DELETE /v1/jobs/{id}.
@@ -189,7 +201,7 @@ func (a *API) deleteJob(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err := decodeNothing(w, r); err != nil {
 		return err
 	}
-	seq, err := s.Delete(r.Context(), id)
+	seq, err := s.Delete(a.audited(r, "job.delete", idOf(id), nil), id)
 	if err != nil {
 		return refusal(r.Context(), s, id, err, "cancel it first; a running job cannot be deleted")
 	}
@@ -197,9 +209,9 @@ func (a *API) deleteJob(s Store, w http.ResponseWriter, r *http.Request) error {
 	return a.answer(w, http.StatusOK, client.Deleted{ID: idOf(id), Deleted: true})
 }
 
-func (a *API) answerJob(w http.ResponseWriter, job *queue.Job, seq queue.Seq) error {
+func (a *API) answerJob(w http.ResponseWriter, r *http.Request, job *queue.Job, seq queue.Seq) error {
 	a.wrote(w, seq)
-	return a.answer(w, http.StatusOK, jobOf(job))
+	return a.answer(w, http.StatusOK, principalOf(r).show(job))
 }
 
 // noSuchJob puts the id into err if it says that there is no such job.

@@ -121,13 +121,18 @@ func parseID(text string) (int64, bool) {
 	return id, err == nil
 }
 
-// leaseNames reports whether a lease token, "epoch.id.run.MAC", is one of the
-// job id. Whether it is good is for the queue to say.
-func leaseNames(lease string, id int64) bool {
+// jobOfLease returns the job that a lease token, "epoch.id.run.MAC", names.
+// Whether the token is good is for the queue to say.
+func jobOfLease(lease string) (int64, bool) {
 	parts := strings.Split(lease, ".")
 	if len(parts) != 4 {
-		return false
+		return 0, false
 	}
-	named, ok := parseID(parts[1])
+	return parseID(parts[1])
+}
+
+// leaseNames reports whether a lease token is one of the job id.
+func leaseNames(lease string, id int64) bool {
+	named, ok := jobOfLease(lease)
 	return ok && named == id
 }

@@ -22,10 +22,14 @@ func (a *API) queues(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	wire := client.Queues{Queues: make([]client.Queue, len(infos))}
+	p := principalOf(r)
+	wire := client.Queues{Queues: make([]client.Queue, 0, len(infos))}
 	for i := range infos {
-		wire.Queues[i] = queueOf(&infos[i])
-		wire.Queues[i].Settings = ownSettings(infos[i].Settings)
+		if p.covers(infos[i].Name) {
+			one := queueOf(&infos[i])
+			one.Settings = ownSettings(infos[i].Settings)
+			wire.Queues = append(wire.Queues, one)
+		}
 	}
 	return a.answer(w, http.StatusOK, wire)
 }
@@ -84,7 +88,7 @@ func (a *API) patchQueue(s Store, w http.ResponseWriter, r *http.Request) error 
 			return err
 		}
 	}
-	return a.updateQueue(s, w, r, patch, &wire)
+	return a.updateQueue(s, w, r, "queue.update", patch, &wire)
 }
 
 // pause is POST /v1/queues/{queue}/pause.
@@ -101,11 +105,22 @@ func (a *API) setPaused(s Store, w http.ResponseWriter, r *http.Request, paused 
 	if err := decodeNothing(w, r); err != nil {
 		return err
 	}
-	return a.updateQueue(s, w, r, queue.Patch{Paused: &paused}, &client.QueuePatch{})
+	action := "queue.resume"
+	if paused {
+		action = "queue.pause"
+	}
+	return a.updateQueue(s, w, r, action, queue.Patch{Paused: &paused}, nil)
 }
 
-func (a *API) updateQueue(s Store, w http.ResponseWriter, r *http.Request, patch queue.Patch, wire *client.QueuePatch) error {
-	info, seq, err := a.settings.update(r.Context(), s, r.PathValue("queue"), patch, wire)
+func (a *API) updateQueue(s Store, w http.ResponseWriter, r *http.Request, action string, patch queue.Patch, wire *client.QueuePatch) error {
+	var detail any
+	if wire == nil {
+		wire = &client.QueuePatch{}
+	} else {
+		detail = wire
+	}
+	name := r.PathValue("queue")
+	info, seq, err := a.settings.update(a.audited(r, action, name, detail), s, name, patch, wire)
 	if err != nil {
 		return err
 	}

@@ -58,6 +58,10 @@ func (a *API) routes() []route {
 		{get, "/v1/health", []string{"queue"}, a.with(a.health)},
 		{get, "/v1/replication", nil, a.with(a.showReplication)},
 		{post, "/v1/handover", nil, a.handover},
+		{post, "/v1/tokens", nil, a.with(a.createToken)},
+		{get, "/v1/tokens", nil, a.with(a.listTokens)},
+		{del, "/v1/tokens/{token}", nil, a.with(a.revokeToken)},
+		{get, "/v1/audit", auditParams, a.with(a.audit)},
 		{get, nodePath, nil, a.showNode},
 		{get, "/healthz", nil, a.healthz},
 		{get, "/readyz", nil, a.readyz},
@@ -108,7 +112,13 @@ func (a *API) newMux() *http.ServeMux {
 
 // serve runs a route's handler: the one place where its error becomes an answer.
 func (a *API) serve(rt route) http.HandlerFunc {
+	need := needOf(&rt)
 	return func(w http.ResponseWriter, r *http.Request) {
+		r, err := a.admit(w, r, &rt, need)
+		if err != nil {
+			a.fail(w, r, err)
+			return
+		}
 		if err := checkParams(r, rt.params); err != nil {
 			a.fail(w, r, err)
 			return

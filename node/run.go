@@ -47,16 +47,28 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	cfg = cfg.withDefaults()
+	if err := cfg.checkNew(); err != nil {
+		return err
+	}
+	var cert *certificate
+	if cfg.TLSCert != "" {
+		if cert, err = openCertificate(cfg.TLSCert, cfg.TLSKey, cfg.Logger); err != nil {
+			return &ConfigError{Problems: []string{err.Error()}}
+		}
+	}
 	lock, err := lockData(cfg.Data)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
+	if err := cfg.checkOld(ctx); err != nil {
+		return err
+	}
 	listener, err := openListener(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	n := &node{cfg: cfg, api: NewAPI(cfg), url: "http://" + listener.Addr().String(), handovers: make(chan *handover)}
+	n := &node{cfg: cfg, api: NewAPI(cfg), url: urlOf(listener.Addr(), cert != nil), handovers: make(chan *handover)}
 	if cfg.Replication.Failover == replicate.FailoverAuto {
 		n.api.handOver = n.handOver
 	}
@@ -64,13 +76,16 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		n.cfg.Advertise = cmp.Or(thisFlyMachine(os.Getenv).url(listener.Addr()), n.url)
 	}
 	n.server = newServer(n.api, cfg)
-	cfg.Logger.Info("listening", "url", n.url)
+	cfg.Logger.Info("listening", "url", n.url, "address", listener.Addr().String())
+	if cfg.AdminToken != "" && len(cfg.AdminToken) < StrongSecret {
+		cfg.Logger.Warn(fmt.Sprintf("the admin token has fewer than %d characters and could be guessed", StrongSecret))
+	}
 
 	g, ctx := errgroup.WithContext(ctx)
 	ended := make(chan struct{})
 	g.Go(func() error {
 		n.awaitBoot(ctx)
-		if err := n.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := serveOn(n.server, listener, cert); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve %s: %w", n.url, err)
 		}
 		return nil
@@ -209,6 +224,9 @@ func (n *node) open(ctx context.Context, p primary) (engine, error) {
 		return nil, fmt.Errorf("open queue: %w", err)
 	}
 	n.writer.Store(&q)
+	if err := n.checkTokens(ctx, q); err != nil {
+		return nil, errors.Join(err, q.Close())
+	}
 	n.api.NotReady("the first copy of the database is being uploaded")
 	if err := p.Start(ctx, func() int64 { return q.Seq().N }); err != nil {
 		return nil, errors.Join(fmt.Errorf("start replication: %w", err), q.Close())
@@ -286,7 +304,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
 	// A resolver can be told that localhost is elsewhere.
-	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && loopbackOnly(addr) && !tcp.IP.IsLoopback() {
 		return nil, errors.Join(fmt.Errorf("listen on %s: it resolves to %s, which is beyond loopback", addr, tcp.IP), listener.Close())
 	}
 	return listener, nil

@@ -30,6 +30,7 @@ func newServer(handler http.Handler, cfg Config) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
+	protocols.SetHTTP2(true) // with TLS
 	return &http.Server{
 		Handler:           handler,
 		Protocols:         protocols,

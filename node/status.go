@@ -21,7 +21,16 @@ func (a *API) health(s Store, w http.ResponseWriter, r *http.Request) error {
 		Queues:      []client.QueueHealth{},
 		Replication: a.replication(seq, time.Now()),
 	}
+	p := principalOf(r)
+	if name != "" {
+		if err := p.wantsQueue(name); err != nil {
+			return err
+		}
+	}
 	for i := range infos {
+		if !p.covers(infos[i].Name) {
+			continue
+		}
 		if name == "" || name == infos[i].Name {
 			wire.Queues = append(wire.Queues, queueHealthOf(&infos[i]))
 		}
@@ -45,16 +54,23 @@ func (a *API) healthz(w http.ResponseWriter, _ *http.Request) error {
 // readyz is GET /readyz: whether requests are served, else why not. It stays
 // ready while the replica cannot be reached, since it keeps what it promises,
 // and says what is exposed meanwhile.
-func (a *API) readyz(w http.ResponseWriter, _ *http.Request) error {
+func (a *API) readyz(w http.ResponseWriter, r *http.Request) error {
 	reasons := a.reasons.Load()
 	if a.lost() {
 		reasons = &[]string{errLost.Error()}
 	}
 	if reasons != nil {
 		w.Header().Set("Retry-After", retryAfter)
+		if !a.trusts(r) {
+			reasons = &[]string{"the node says why to those who send an access token"}
+		}
 		return answer(w, http.StatusServiceUnavailable, client.Ready{Reasons: *reasons})
 	}
-	return a.answer(w, http.StatusOK, client.Ready{Ready: true, Warnings: a.warnings(time.Now())})
+	ready := client.Ready{Ready: true}
+	if a.trusts(r) {
+		ready.Warnings = a.warnings(time.Now())
+	}
+	return a.answer(w, http.StatusOK, ready)
 }
 
 // showVersion is GET /version.

@@ -116,10 +116,12 @@ func (q *Queue) bulk(ctx context.Context, f Filter, dryRun bool, change func(*ro
 	if err != nil || dryRun || len(ids) == 0 {
 		return out, seq, err
 	}
-	o := &op{admin: func(r *round) (err error) {
+	o := &op{}
+	o.admin = func(r *round) (err error) {
 		out.Count, err = change(r, ids)
+		o.count = int64(out.Count)
 		return err
-	}}
+	}
 	if err := q.do(ctx, o); err != nil {
 		return Bulk{}, Seq{}, err
 	}

@@ -24,6 +24,12 @@ var (
 	// ErrQueueFull is returned by Enqueue when the jobs would take a queue over
 	// its depth limit.
 	ErrQueueFull = errors.New("the queue has as many waiting jobs as its settings allow")
+	// ErrNoToken is returned when no access token has the id.
+	ErrNoToken = errors.New("no such access token")
+	// ErrTokenName is returned when a good access token has the name.
+	ErrTokenName = errors.New("there is an access token of this name; revoke it first, or choose another name")
+	// ErrTooManyTokens is returned when there are MaxAccessTokens.
+	ErrTooManyTokens = errors.New("there are as many access tokens as there may be; revoke some first")
 	// ErrTxTimeout is returned by Tx, and inside it, when its function took
 	// longer than MaxTx. Nothing of it took effect.
 	ErrTxTimeout = errors.New("the transaction took too long and was rolled back")

@@ -15,6 +15,7 @@ type Identity struct {
 	Epoch   int64
 	Seq     int64 // the last commit, as Seq.N
 	Schema  int   // the version of the schema
+	Tokens  int   // access tokens that are not revoked
 }
 
 // Inspect looks at a file, which may be open in this process or have been left
@@ -75,6 +76,7 @@ func (id *Identity) read(ctx context.Context, conn *sql.Conn, newer bool) error 
 		{"select v from meta where k='lineage'", &id.Lineage},
 		{"select v from meta where k='epoch'", &id.Epoch},
 		{"select seq from counts where id=0", &id.Seq},
+		{"select count(*) from tokens where revoked_at is null", &id.Tokens},
 	} {
 		if err := conn.QueryRowContext(ctx, field.query).Scan(field.dst); err != nil && !newer {
 			return err

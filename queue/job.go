@@ -251,6 +251,9 @@ type Filter struct {
 	After          string    // Page.Next of the page before
 	Limit          int       // 1 to MaxPage; 0 means 100
 	WithPayload    bool
+
+	// Allow, unless nil, says which queues' jobs may be seen.
+	Allow func(queue string) bool
 }
 
 // Page is one page of a list.

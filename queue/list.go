@@ -50,9 +50,10 @@ var (
 type listing struct {
 	Filter
 	walk
-	limit int
-	after []int64 // the cursor
-	fp    int64   // of ErrorFP
+	limit   int
+	after   []int64        // the cursor
+	fp      int64          // of ErrorFP
+	allowed map[int64]bool // the queues that Allow allows; nil: all
 }
 
 // listing checks a filter and chooses its walk.
@@ -158,32 +159,36 @@ func formatCursor(keys []int64) string {
 	return strings.Join(parts, "_")
 }
 
-func queueIDs(ctx context.Context, tx *sql.Tx, name string) ([]int64, error) {
-	rows, err := tx.QueryContext(ctx, "select id from queues where ?1 in ('', name)", name)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
+// queueIDs returns the queues that the filter allows, or the one it names.
+func (l *listing) queueIDs(ctx context.Context, tx *sql.Tx) ([]int64, error) {
 	var out []int64
-	for rows.Next() {
+	err := eachOf(ctx, tx, func(rows *sql.Rows) error {
 		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
+		var name string
+		err := rows.Scan(&id, &name)
+		if err == nil && (l.Allow == nil || l.Allow(name)) {
+			out = append(out, id)
 		}
-		out = append(out, id)
+		return err
+	}, "select id, name from queues where ?1 in ('', name)", l.Queue)
+	if err == nil && l.Queue != "" && len(out) == 0 {
+		err = ErrNoQueue
 	}
-	if name != "" && len(out) == 0 && rows.Err() == nil {
-		return nil, ErrNoQueue
-	}
-	return out, rows.Err()
+	return out, err
 }
 
 // page merges the walks of several queues into one page of ids and the cursor
 // of the next.
 func (l *listing) page(ctx context.Context, tx *sql.Tx) ([]int64, string, error) {
-	queues, err := queueIDs(ctx, tx, l.Queue)
+	queues, err := l.queueIDs(ctx, tx)
 	if err != nil {
 		return nil, "", err
+	}
+	if l.Allow != nil {
+		l.allowed = map[int64]bool{}
+		for _, id := range queues {
+			l.allowed[id] = true
+		}
 	}
 	only := int64(0) // the queue that a row must be of; 0: any
 	if l.Queue != "" {
@@ -316,6 +321,7 @@ func (l *listing) text(condition string) string {
 func (l *listing) matches(r *listed, queue int64) bool {
 	switch {
 	case queue != 0 && r.queue != queue,
+		l.allowed != nil && !l.allowed[r.queue],
 		l.Type != "" && r.typ != l.Type,
 		l.ErrorFP != "" && (!r.fp.Valid || r.fp.Int64 != l.fp),
 		!l.FinishedSince.IsZero() && r.at < l.FinishedSince.UnixMilli(),

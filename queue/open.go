@@ -252,6 +252,9 @@ func (q *Queue) seq(o *op) Seq { return Seq{q.w.epoch, o.seq} }
 // first the operation may still take effect.
 func (q *Queue) do(ctx context.Context, o *op) error {
 	o.done = make(chan struct{})
+	if o.admin != nil {
+		o.audit = auditOf(ctx)
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

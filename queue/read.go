@@ -164,6 +164,27 @@ func runsOf(ctx context.Context, tx *sql.Tx, id int64) ([]Run, error) {
 	return runs, rows.Err()
 }
 
+// QueuesOf returns the names of the queues of jobs, by their ids. Jobs that are
+// not there are left out. Errors: ErrClosed, ctx.Err().
+func (q *Queue) QueuesOf(ctx context.Context, jobs []int64) (map[int64]string, error) {
+	out := make(map[int64]string, len(jobs))
+	err := q.view(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		for chunk := range slices.Chunk(jobs, 500) {
+			if err := eachOf(ctx, tx, func(rows *sql.Rows) error {
+				var id int64
+				var name string
+				err := rows.Scan(&id, &name)
+				out[id] = name
+				return err
+			}, "select j.id, q.name from jobs j join queues q on q.id = j.queue where j.id in (?"+strings.Repeat(",?", len(chunk)-1)+")", ids(chunk)...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
 // Queues returns every queue, by name. Errors: ErrClosed, ctx.Err().
 func (q *Queue) Queues(ctx context.Context) ([]Info, error) { return q.queues(ctx, "") }
 

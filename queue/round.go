@@ -69,11 +69,16 @@ func (r *round) admin(o *op) error {
 	case o.admin == nil:
 		return nil
 	}
-	o.err = nil
+	o.err, o.count = nil, 1
 	err := o.admin(r)
-	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrNoQueue) || errors.Is(err, ErrWrongState) {
-		o.err = err
-		return nil
+	for _, refusal := range []error{ErrNotFound, ErrNoQueue, ErrWrongState, ErrNoToken, ErrTokenName, ErrTooManyTokens} {
+		if errors.Is(err, refusal) {
+			o.err = err
+			return nil
+		}
+	}
+	if err == nil {
+		err = r.audit(o)
 	}
 	return err
 }

@@ -31,7 +31,7 @@ func (q *Queue) sweep(ctx context.Context) {
 		if seq == swept { // an idle queue has nothing new to sweep
 			continue
 		}
-		for _, sweep := range []func(context.Context) error{q.sweepKeys, q.sweepWorkers} {
+		for _, sweep := range []func(context.Context) error{q.sweepKeys, q.sweepWorkers, q.sweepAudit} {
 			if err := sweep(ctx); err != nil && !errors.Is(err, ErrClosed) && ctx.Err() == nil {
 				q.w.log.Warn("sweep", "err", err)
 			}

@@ -46,6 +46,9 @@ type op struct {
 	claim  *claim
 	forget *claim // a claimer that went away
 
+	audit *Audit // of admin; nil: it leaves no entry
+	count int64  // how many things admin changed, for the entry
+
 	done chan struct{} // closed when its first round is over and the fields below are set
 	err  error
 	seq  int64

@@ -19,7 +19,11 @@ func withClient(least, most int, do func(c *cli.Context, api *client.Client) err
 		}
 		// An empty HOLDFAST_URL is one that is not set.
 		first, others, _ := strings.Cut(cmp.Or(c.String("url"), "http://"+node.DefaultListen), ",")
-		var opts client.Options
+		roots, err := trust(c)
+		if err != nil {
+			return err
+		}
+		opts := client.Options{Token: tokenFor(c, first), TLS: roots}
 		if others != "" {
 			opts.Others = strings.Split(others, ",")
 		}

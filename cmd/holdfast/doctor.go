@@ -24,7 +24,7 @@ func doctorCommand() *cli.Command {
 			"the configuration, and whether the replica can be reached. It changes nothing, and exits\n" +
 			"with 1 when something is not right.\n\n" +
 			"Examples:\n  holdfast doctor\n  holdfast doctor --data /var/lib/holdfast --config litestream.yml --json",
-		Flags: rootFlags(urlFlag()),
+		Flags: rootFlags(append(serverSecurityFlags(), listenFlag(), urlFlag(), tokenFlag(), caFlag())...),
 		Action: func(c *cli.Context) error {
 			if err := wantArgs(c, 0, 0); err != nil {
 				return err
@@ -56,6 +56,7 @@ func examine(c *cli.Context) ([]node.Check, error) {
 	case err != nil:
 		return nil, err
 	}
+	checks = append(checks, lookAtSecurity(c, errors.Is(err, node.ErrLocked), time.Now())...)
 	cfg, err := loadConfig(c)
 	if err != nil {
 		return append(checks, node.Check{Name: "config", Found: configName(c), Fix: strings.ReplaceAll(err.Error(), "\n", "; ")}), nil

@@ -85,6 +85,7 @@ var kinds = []struct {
 	{isA[*notReadyError], exitUnreachable, client.CodeUnavailable},
 	{isA[*client.UnreachableError], exitUnreachable, "unreachable"},
 	{client.Temporary, exitUnreachable, client.CodeUnavailable},
+	{isErr(client.ErrUnauthorized), exitUnreachable, ""},
 	{isErr(client.ErrNotFound), exitNotFound, ""},
 	{isErr(client.ErrLeaseLost), exitConflict, ""},
 	{isErr(client.ErrIdempotencyConflict), exitConflict, ""},

@@ -38,7 +38,7 @@ func jsonFlag() cli.Flag {
 
 // clientFlags are those of a command that talks to a node, after its own.
 func clientFlags(own ...cli.Flag) []cli.Flag {
-	return append(own, urlFlag(), jsonFlag())
+	return append(own, urlFlag(), tokenFlag(), caFlag(), jsonFlag())
 }
 
 // wantArgs checks the number of arguments; most < 0 means any number.

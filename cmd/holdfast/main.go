@@ -67,7 +67,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			"Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 conflict, 5 unreachable or not ready, 6 refused at boot,\n" +
 			"130 interrupted. With --json an error is on standard output too: {\"error\":{\"code\",\"message\"}}.",
 		Commands:                  commands(),
-		Flags:                     []cli.Flag{dataFlag(), listenFlag(), configFlag(), urlFlag(), jsonFlag()},
+		Flags:                     []cli.Flag{dataFlag(), listenFlag(), configFlag(), urlFlag(), tokenFlag(), caFlag(), jsonFlag()},
 		HideVersion:               true,
 		DisableSliceFlagSeparator: true,
 		Before:                    prepareEnvironment,
@@ -105,6 +105,8 @@ func commands() []*cli.Command {
 		snoozeCommand(),
 		extendCommand(),
 		exportCommand(),
+		tokenCommand(),
+		auditCommand(),
 		restoreCommand(),
 		replicaCommand(),
 		adoptCommand(),

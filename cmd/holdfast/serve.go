@@ -20,16 +20,19 @@ func serveCommand() *cli.Command {
 			"Each commit is copied to the replica within a second: to a folder of the data directory,\n" +
 			"or to the bucket that --config names, from which a node whose disk is lost comes back by\n" +
 			"itself. A bucket is begun once, by holdfast init.\n\n" +
+			"An address that other machines reach needs an access token: set HOLDFAST_ADMIN_TOKEN, and\n" +
+			"make tokens for others with holdfast token create. Then every request needs one.\n\n" +
 			"Examples:\n" +
 			"  holdfast serve\n" +
 			"  holdfast serve --data /var/lib/holdfast --listen 127.0.0.1:7781\n" +
-			"  holdfast serve --data /var/lib/holdfast --config litestream.yml\n\n" +
+			"  holdfast serve --data /var/lib/holdfast --config litestream.yml\n" +
+			"  HOLDFAST_ADMIN_TOKEN=$(cat secret) holdfast serve --listen 0.0.0.0:7780 --tls-cert cert.pem --tls-key key.pem\n\n" +
 			"Under systemd it says when it is ready, and serves on the socket that a unit holds for it.",
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			dataFlag(), listenFlag(), configFlag(), nodeFlag(), userFlag(),
 			&cli.BoolFlag{Name: "no-replica", Hidden: true, Usage: "keep no copy, for benchmarks"},
 			&cli.IntFlag{Name: "max-round", Hidden: true, Usage: "operations that share a commit; 0: the default"},
-		},
+		}, serverSecurityFlags()...),
 		Action: serve,
 	}
 }
@@ -43,6 +46,10 @@ func serve(c *cli.Context) error {
 		return err
 	}
 	if err := node.NeverPrimary(os.Getenv); err != nil {
+		return err
+	}
+	admin, err := adminToken(c)
+	if err != nil {
 		return err
 	}
 	data := absolute(c.String("data"))
@@ -60,7 +67,10 @@ func serve(c *cli.Context) error {
 		Node:        c.String("node"),
 		MaxRound:    c.Int("max-round"),
 		NoReplica:   c.Bool("no-replica"),
-		OnReady:     func(url string) { hello(c.App.Writer, url, data, cfg.ReplicaURL(), info.Version) },
+		AdminToken:  admin,
+		TLSCert:     c.String("tls-cert"),
+		TLSKey:      c.String("tls-key"),
+		OnReady:     func(url string) { hello(c.App.Writer, url, data, cfg.ReplicaURL(), info.Version, admin != "") },
 	}
 	if err := supervised(&run); err != nil {
 		return err
@@ -69,15 +79,19 @@ func serve(c *cli.Context) error {
 }
 
 // hello tells a person who started a node where it is and what to try first.
-func hello(w io.Writer, url, data, replica, version string) {
+func hello(w io.Writer, url, data, replica, version string, token bool) {
+	header := ""
+	if token {
+		header = ` -H "Authorization: Bearer $HOLDFAST_TOKEN"`
+	}
 	fmt.Fprintf(w, `Holdfast %[1]s serves %[2]s
 Data directory: %[3]s
 Replica: %[4]s
 
 Enqueue a job, then claim it:
-  curl %[2]s/v1/jobs -d '{"queue":"mail","payload":{"to":"a@example.com"}}'
-  curl %[2]s/v1/claims -d '{"queues":["mail"],"worker":"me","wait_ms":1000}'
-`, version, url, data, replica)
+  curl %[2]s/v1/jobs%[5]s -d '{"queue":"mail","payload":{"to":"a@example.com"}}'
+  curl %[2]s/v1/claims%[5]s -d '{"queues":["mail"],"worker":"me","wait_ms":1000}'
+`, version, url, data, replica, header)
 }
 
 // newLogger logs as text for a person at a terminal, as JSON for a machine.

@@ -13,14 +13,17 @@ type Code string
 const (
 	CodeInvalid               Code = "invalid"                // 400: the request is wrong; the message says where
 	CodeReplicatedUnavailable Code = "replicated_unavailable" // 400: this node cannot give durability=replicated
-	CodeForbidden             Code = "forbidden"              // 403: a browser's request from elsewhere, at a node without tokens
+	CodeUnauthorized          Code = "unauthorized"           // 401: an access token is missing, unknown, revoked or expired
+	CodeForbidden             Code = "forbidden"              // 403: the token lacks a scope or the queue; or a browser's request from elsewhere
 	CodeNotFound              Code = "not_found"              // 404: no such job, queue or path
 	CodeMethodNotAllowed      Code = "method_not_allowed"     // 405: the path exists, the method does not
 	CodeLeaseLost             Code = "lease_lost"             // 409: the token does not name the job's present run
 	CodeIdempotencyConflict   Code = "idempotency_conflict"   // 409: the key belongs to a job with another body
 	CodeWrongState            Code = "wrong_state"            // 409: the job's state does not allow it
+	CodeExists                Code = "exists"                 // 409: there is one of this name
 	CodeTooLarge              Code = "too_large"              // 413: a payload, result or body is over its limit
 	CodeQueueFull             Code = "queue_full"             // 429: the queue has as many waiting jobs as its max_depth
+	CodeRateLimited           Code = "rate_limited"           // 429: too many wrong access tokens from one address
 	CodeInternal              Code = "internal"               // 500: a fault of the node; its log says more
 	CodeUnknownOutcome        Code = "unknown_outcome"        // 503: it may or may not have taken effect; retry with the same key
 	CodeUnavailable           Code = "unavailable"            // 503: the node is starting or stopping
@@ -48,6 +51,8 @@ func (e *Error) Is(target error) bool {
 
 // Sentinels for errors.Is, one for each code on which a caller branches.
 var (
+	ErrUnauthorized        = &Error{Code: CodeUnauthorized}
+	ErrForbidden           = &Error{Code: CodeForbidden}
 	ErrNotFound            = &Error{Code: CodeNotFound}
 	ErrLeaseLost           = &Error{Code: CodeLeaseLost}
 	ErrIdempotencyConflict = &Error{Code: CodeIdempotencyConflict}

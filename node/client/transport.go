@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ const (
 // Options configure a [Client]. The zero value works.
 type Options struct {
 	HTTPClient *http.Client  // nil: one of its own, with keep-alive for many workers
+	TLS        *tls.Config   // for https, unless HTTPClient is given; nil: Go's own
 	Token      string        // sent as a bearer token unless empty
 	Timeout    time.Duration // for an answer, on top of the wait that a call asks for; 0: 30 s
 	Others     []string      // URLs of the nodes that may take over from the first
@@ -59,7 +61,9 @@ func New(rawURL string, opts Options) (*Client, error) {
 		timeout: cmp.Or(opts.Timeout, defaultTimeout),
 	}
 	if c.http == nil {
-		c.http, c.ownHTTP = &http.Client{Transport: newTransport()}, true
+		transport := newTransport()
+		transport.TLSClientConfig = opts.TLS
+		c.http, c.ownHTTP = &http.Client{Transport: transport}, true
 	}
 	return c, nil
 }

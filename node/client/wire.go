@@ -206,7 +206,8 @@ type Job struct {
 	FinishedAtMS    *int64            `json:"finished_at_ms"`
 	ExpiresAtMS     *int64            `json:"expires_at_ms"`
 	ArchivedAtMS    *int64            `json:"archived_at_ms"`
-	Runs            []Run             `json:"runs,omitempty"` // runs that did not end well, oldest first; not in lists
+	PayloadHidden   bool              `json:"payload_hidden,omitempty"` // the token lacks the scope payload: payload, result and progress are left out
+	Runs            []Run             `json:"runs,omitempty"`           // runs that did not end well, oldest first; not in lists
 }
 
 // Run is one run that did not end well.
