@@ -60,8 +60,13 @@ func (f *fixture) send(method, path, body string) *httptest.ResponseRecorder {
 	if body != "" {
 		r = strings.NewReader(body)
 	}
+	return f.serve(httptest.NewRequest(method, base+path, r))
+}
+
+func (f *fixture) serve(r *http.Request) *httptest.ResponseRecorder {
+	f.t.Helper()
 	w := httptest.NewRecorder()
-	f.api.ServeHTTP(w, httptest.NewRequest(method, base+path, r))
+	f.api.ServeHTTP(w, r)
 	return w
 }
 

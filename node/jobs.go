@@ -20,6 +20,9 @@ func (a *API) enqueue(s Store, w http.ResponseWriter, r *http.Request) error {
 	if len(wire) == 0 {
 		return invalid("jobs: the array is empty")
 	}
+	if err := specHeaders(r, wire, array); err != nil {
+		return err
+	}
 	replicated, err := a.specsDurability(r.Context(), s, wire, array)
 	if err != nil {
 		return err
