@@ -59,8 +59,10 @@ type API struct {
 	primary atomic.Pointer[string]      // where the primary is, while this node is a standby
 	reasons atomic.Pointer[[]string]    // why the node is not ready; nil when it is
 
-	stopping atomic.Bool // claims find nothing any more
-	settings settings    // of the queues
+	stopping   atomic.Bool // claims find nothing any more
+	feed       *feed       // of GET /v1/events
+	eventTimes eventTimes
+	settings   settings // of the queues
 }
 
 // Replica is what the handlers need of a [replicate.Primary].
@@ -85,6 +87,9 @@ func NewAPI(cfg Config) *API {
 		data:    cfg.Data,
 		durable: cmp.Or(cfg.Replication.Durability, replicate.DurabilityLocal),
 		maxAge:  cfg.Replication.MaxUnreplicatedAge,
+		feed:    newFeed(),
+
+		eventTimes: defaultEventTimes,
 	}
 	a.metrics = newMetrics(a)
 	a.NotReady("the database is being opened")
@@ -96,6 +101,7 @@ func NewAPI(cfg Config) *API {
 func (a *API) Open(s Store) {
 	a.primary.Store(nil)
 	a.settings.forget()
+	a.feed.open(s.Seq())
 	a.store.Store(&s)
 	a.reasons.Store(nil)
 }
@@ -106,6 +112,7 @@ func (a *API) Shut(reason string) {
 	a.store.Store(nil)
 	a.replica.Store(nil)
 	a.self.Store(nil)
+	a.feed.cut(&apiError{code: client.CodeNotPrimary, message: reason})
 }
 
 // Standby makes the API send everyone to the primary, whose URL may be empty.
@@ -125,10 +132,12 @@ func (a *API) Identify(self client.Node) { a.self.Store(&self) }
 // NotReady makes the API say why it is not ready.
 func (a *API) NotReady(reason string) { a.reasons.Store(&[]string{reason}) }
 
-// Stop makes the API say that it is not ready. Requests are still served.
+// Stop makes the API say that it is not ready, and ends the streams of events.
+// Requests are still served.
 func (a *API) Stop() {
 	a.stopping.Store(true)
 	a.NotReady("the node is stopping")
+	a.feed.cut(errStopping)
 }
 
 // lost reports whether another node may have taken this one's place.

@@ -193,11 +193,11 @@ func (r *round) commit() error {
 		}
 	}
 	r.settled()
-	if w.opts.OnCommit != nil {
-		w.opts.OnCommit(Seq{w.epoch, w.seq})
-	}
 	if len(r.changes) > 0 {
 		w.opts.OnChange(Seq{w.epoch, w.seq}, r.changes)
+	}
+	if w.opts.OnCommit != nil {
+		w.opts.OnCommit(Seq{w.epoch, w.seq})
 	}
 	return nil
 }
