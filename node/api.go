@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -59,8 +60,9 @@ type API struct {
 	primary atomic.Pointer[string]      // where the primary is, while this node is a standby
 	reasons atomic.Pointer[[]string]    // why the node is not ready; nil when it is
 
-	stopping   atomic.Bool // claims find nothing any more
-	feed       *feed       // of GET /v1/events
+	stopping   atomic.Bool            // claims find nothing any more
+	document   func() ([]byte, error) // of /openapi.json, made when it is first asked for
+	feed       *feed                  // of GET /v1/events
 	eventTimes eventTimes
 	settings   settings // of the queues
 }
@@ -88,6 +90,8 @@ func NewAPI(cfg Config) *API {
 		durable: cmp.Or(cfg.Replication.Durability, replicate.DurabilityLocal),
 		maxAge:  cfg.Replication.MaxUnreplicatedAge,
 		feed:    newFeed(),
+
+		document: sync.OnceValues(openapiDocument),
 
 		eventTimes: defaultEventTimes,
 	}

@@ -62,6 +62,7 @@ func (a *API) routes() []route {
 		{get, "/healthz", nil, a.healthz},
 		{get, "/readyz", nil, a.readyz},
 		{get, "/metrics", nil, a.showMetrics},
+		{get, "/openapi.json", nil, a.showOpenAPI},
 		{get, "/version", nil, a.showVersion},
 	}
 }
