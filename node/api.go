@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -68,7 +69,11 @@ type API struct {
 	beacon   *beacon      // shows it to this process
 	running  atomic.Int64 // requests that may use the store
 	stopping atomic.Bool  // claims find nothing any more
-	settings settings     // of the queues
+
+	document   func() ([]byte, error) // of /openapi.json, made when it is first asked for
+	feed       *feed                  // of GET /v1/events
+	eventTimes eventTimes
+	settings   settings // of the queues
 }
 
 // Replica is what the handlers need of a [replicate.Primary].
@@ -96,6 +101,11 @@ func NewAPI(cfg Config) *API {
 		fly:     thisFlyMachine(os.Getenv),
 		durable: cmp.Or(cfg.Replication.Durability, replicate.DurabilityLocal),
 		maxAge:  cfg.Replication.MaxUnreplicatedAge,
+		feed:    newFeed(),
+
+		document: sync.OnceValues(openapiDocument),
+
+		eventTimes: defaultEventTimes,
 	}
 	a.metrics = newMetrics(a)
 	a.NotReady("the database is being opened")
@@ -108,6 +118,7 @@ func (a *API) Open(s Store) {
 	a.primary.Store(nil)
 	a.settings.forget()
 	a.learn(context.Background(), s)
+	a.feed.open(s.Seq())
 	a.store.Store(&s)
 	a.reasons.Store(nil)
 	a.beacon.turn(true)
@@ -119,6 +130,7 @@ func (a *API) Shut(reason string) {
 	a.store.Store(nil)
 	a.replica.Store(nil)
 	a.self.Store(nil)
+	a.feed.cut(&apiError{code: client.CodeNotPrimary, message: reason})
 }
 
 // Standby makes the API send everyone to the primary, whose URL may be empty.
@@ -142,10 +154,12 @@ func (a *API) NotReady(reason string) {
 	a.beacon.turn(false)
 }
 
-// Stop makes the API say that it is not ready. Requests are still served.
+// Stop makes the API say that it is not ready, and ends the streams of events.
+// Requests are still served.
 func (a *API) Stop() {
 	a.stopping.Store(true)
 	a.NotReady("the node is stopping")
+	a.feed.cut(errStopping)
 }
 
 // lost reports whether another node may have taken this one's place.

@@ -22,9 +22,10 @@ const base = "http://127.0.0.1:7780"
 
 // fixture is the API over a store, called without a network.
 type fixture struct {
-	t   *testing.T
-	api *node.API
-	log *bytes.Buffer
+	t    *testing.T
+	api  *node.API
+	log  *bytes.Buffer
+	real bool // over a queue, not a stub
 }
 
 // over returns the API over s; without a store it is as before the opening.
@@ -50,7 +51,9 @@ func overQueue(t *testing.T) *fixture {
 			t.Errorf("close: %v", err)
 		}
 	})
-	return over(t, q)
+	f := over(t, q)
+	f.real = true
+	return f
 }
 
 // send sends a request as curl would.
@@ -60,8 +63,18 @@ func (f *fixture) send(method, path, body string) *httptest.ResponseRecorder {
 	if body != "" {
 		r = strings.NewReader(body)
 	}
+	return f.serve(httptest.NewRequest(method, base+path, r))
+}
+
+func (f *fixture) serve(r *http.Request) *httptest.ResponseRecorder {
+	f.t.Helper()
 	w := httptest.NewRecorder()
-	f.api.ServeHTTP(w, httptest.NewRequest(method, base+path, r))
+	f.api.ServeHTTP(w, r)
+	if f.real { // whatever a test asks for, it is answered as the document says
+		if err := theContract(f.t).answer(r, w.Code, w.Header(), w.Body.Bytes()); err != nil {
+			f.t.Error(err)
+		}
+	}
 	return w
 }
 
@@ -214,5 +227,12 @@ func TestVersion(t *testing.T) {
 	got := call[client.Version](over(t, nil), http.StatusOK, "GET", "/version", "")
 	if got.Version != "1.2.3" || got.Commit != "abc" || got.SQLite == "" || got.Schema < 1 || !strings.HasPrefix(got.Go, "go") {
 		t.Errorf("got %+v", got)
+	}
+}
+
+func decodeInto(t *testing.T, text []byte, v any) {
+	t.Helper()
+	if err := json.Unmarshal(text, v); err != nil {
+		t.Fatalf("%v: %s", err, text)
 	}
 }

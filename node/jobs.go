@@ -25,6 +25,9 @@ func (a *API) enqueue(s Store, w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
+	if err := specHeaders(r, wire, array); err != nil {
+		return err
+	}
 	replicated, err := a.specsDurability(r.Context(), s, wire, array)
 	if err != nil {
 		return err

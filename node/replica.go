@@ -145,6 +145,7 @@ func (n *node) acquire(ctx context.Context) (primary, error) {
 			Node: n.cfg.Node, Role: client.RolePrimary, Session: lock.Session, Epoch: lock.Epoch, URL: n.cfg.Advertise,
 		})
 	}
+	opts.Uploaded = n.api.feed.uploaded
 	opts.Standby = func(lock replicate.Lock) {
 		n.api.Identify(client.Node{Node: n.cfg.Node, Role: client.RoleStandby, Epoch: lock.Epoch, URL: n.cfg.Advertise})
 		n.api.Standby(lock.Node, lock.URL)

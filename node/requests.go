@@ -42,11 +42,15 @@ func specOf(wire *client.Spec) (queue.Spec, error) {
 		MaxAttempts:    wire.MaxAttempts,
 		IdempotencyKey: wire.IdempotencyKey,
 		Tags:           wire.Tags,
+		Traceparent:    wire.Traceparent,
 		RunAt:          instant(wire.RunAtMS),
 		ExpiresAt:      instant(wire.ExpiresAtMS),
 	}
 	if err := checkNesting("payload", wire.Payload); err != nil {
 		return spec, err
+	}
+	if wire.Traceparent != "" && !client.ValidTraceparent(wire.Traceparent) {
+		return spec, &queue.SpecError{Field: "traceparent", Reason: "is not one of W3C Trace Context, such as 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 	}
 	var err error
 	if spec.Delay, err = millis("delay_ms", wire.DelayMS, 0, queue.MaxDelay); err != nil {

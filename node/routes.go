@@ -56,6 +56,7 @@ func (a *API) routes() []route {
 		{post, "/v1/queues/{queue}/resume", nil, a.with(a.resume)},
 		{get, "/v1/queues/{queue}/throughput", []string{"since_ms"}, a.with(a.throughput)},
 		{get, "/v1/health", []string{"queue"}, a.with(a.health)},
+		{get, "/v1/events", []string{"queue"}, a.with(a.events)},
 		{get, "/v1/replication", nil, a.with(a.showReplication)},
 		{post, "/v1/handover", nil, a.handover},
 		{post, "/v1/tokens", nil, a.with(a.createToken)},
@@ -66,6 +67,7 @@ func (a *API) routes() []route {
 		{get, "/healthz", nil, a.healthz},
 		{get, "/readyz", nil, a.readyz},
 		{get, "/metrics", nil, a.showMetrics},
+		{get, "/openapi.json", nil, a.showOpenAPI},
 		{get, "/version", nil, a.showVersion},
 	}
 }

@@ -217,7 +217,8 @@ func (n *node) open(ctx context.Context, p primary) (engine, error) {
 		Lineage:       p.Lineage(),
 		// The stream reads the WAL, and says when it has.
 		ExternalCheckpoints: !n.cfg.NoReplica,
-		OnCommit:            func(queue.Seq) { p.Notify() },
+		OnChange:            n.api.feed.changed,
+		OnCommit:            func(seq queue.Seq) { p.Notify(); n.api.feed.committed(seq) },
 		GiveWay:             p.GiveWay,
 	})
 	if err != nil {

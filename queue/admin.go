@@ -69,6 +69,7 @@ func (q *Queue) Delete(ctx context.Context, id int64) (Seq, error) {
 			return ErrWrongState
 		}
 		r.move(h.queue, h.counted(), 0, 1)
+		r.noted(h.queue, id, h.state, 0)
 		r.ended(id)
 		return r.erase([]any{id})
 	}}
@@ -174,12 +175,13 @@ func (r *round) setPayload(h *heldJob, payload string) error {
 
 // retryDead makes those of the jobs claimable that are dead.
 func (r *round) retryDead(ids []int64) (int, error) {
-	dead, err := r.dead(ids, func(q *queueState, archived bool) {
+	dead, err := r.dead(ids, func(q *queueState, id int64, archived bool) {
 		from := StateDead
 		if archived {
 			from = 0
 		}
 		r.move(q, from, StateQueued, 1)
+		r.noted(q, id, StateDead, StateQueued)
 	})
 	if err == nil {
 		_, err = r.w.st.retry.exec([]any{r.now.wall}, dead, nil)
@@ -190,7 +192,7 @@ func (r *round) retryDead(ids []int64) (int, error) {
 // archiveDead archives those of the jobs that are dead; it does not matter
 // when one was archived before.
 func (r *round) archiveDead(ids []int64) (int, error) {
-	dead, err := r.dead(ids, func(q *queueState, archived bool) {
+	dead, err := r.dead(ids, func(q *queueState, _ int64, archived bool) {
 		if !archived {
 			r.move(q, StateDead, 0, 1)
 		}
@@ -203,7 +205,7 @@ func (r *round) archiveDead(ids []int64) (int, error) {
 }
 
 // dead returns those of the jobs that are dead, each told to f.
-func (r *round) dead(wanted []int64, f func(q *queueState, archived bool)) (dead []any, err error) {
+func (r *round) dead(wanted []int64, f func(q *queueState, id int64, archived bool)) (dead []any, err error) {
 	if err := r.begin(); err != nil {
 		return nil, err
 	}
@@ -213,7 +215,7 @@ func (r *round) dead(wanted []int64, f func(q *queueState, archived bool)) (dead
 			return err
 		}
 		dead = append(dead, id)
-		f(r.w.names.byID[qid], flags&flagArchived != 0)
+		f(r.w.names.byID[qid], id, flags&flagArchived != 0)
 		return nil
 	})
 	return dead, err

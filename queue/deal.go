@@ -216,11 +216,12 @@ func (d *deal) give(c *claim, q *queueState, row *candidate, worker int64) error
 	j.Run++
 	j.Attempt, j.MaxAttempts = row.fails+row.crashes+1, p.MaxAttempts
 	j.Timeout, j.Tags, j.LeaseUntil = p.Timeout, p.Tags, time.UnixMilli(until)
+	j.Traceparent = p.Traceparent
 	c.jobs = append(c.jobs, j)
 	c.bytes += len(j.Payload)
 	d.bytes += len(j.Payload)
 	d.marks = append(d.marks, mark{j.ID, worker, until})
-	r.move(q, StateQueued, StateRunning, 1)
+	r.moved(q, j.ID, StateQueued, StateRunning)
 	r.next.lease = min(r.next.lease, until)
 	return nil
 }

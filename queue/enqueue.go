@@ -91,12 +91,9 @@ func newRow(s *Spec, now time.Time) (*row, error) {
 		r.expires = s.ExpiresAt.UnixMilli()
 	}
 	own := spec{MaxAttempts: s.MaxAttempts, TimeoutMS: s.Timeout.Milliseconds(), Backoff: storedBackoff(s.Backoff), Tags: s.Tags}
-	if !own.empty() {
-		text, err := json.Marshal(&own)
-		if err != nil {
-			return nil, err
-		}
-		r.spec = string(text)
+	var err error
+	if r.spec, err = own.text(); err != nil {
+		return nil, err
 	}
 	if s.IdempotencyKey != "" {
 		r.key = []byte(s.IdempotencyKey)
@@ -104,9 +101,14 @@ func newRow(s *Spec, now time.Time) (*row, error) {
 			sum := sha256.Sum256(r.key)
 			r.key = sum[:]
 		}
-		return r, r.hashBody(s)
+		err = r.hashBody(s)
 	}
-	return r, nil
+	// After the hash: what is sent again may be so in another trace.
+	if s.Traceparent != "" && err == nil {
+		own.Traceparent = s.Traceparent
+		r.spec, err = own.text()
+	}
+	return r, err
 }
 
 // hashBody takes the hash of all that makes the job what it is; the key itself
@@ -296,7 +298,7 @@ func (r *round) insertJobs(rows []*row) error {
 		jobs = append(jobs, j.id, state, j.queueID, j.priority, runAt, at, flags, j.typeID, r.now.wall, j.expires, j.spec, payload)
 		j.out = Enqueued{ID: j.id, State: state, RunAt: time.UnixMilli(runAt), CreatedAt: time.UnixMilli(r.now.wall)}
 		q := r.w.names.byID[j.queueID]
-		r.move(q, 0, state, 1)
+		r.moved(q, j.id, 0, state)
 		r.of(q).in++
 	}
 	if _, err := r.w.st.insertJobs.exec(nil, jobs, nil); err != nil {

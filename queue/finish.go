@@ -200,7 +200,7 @@ func (r *round) ack(run int64, items []*finish) error {
 		if len(f.data) > 0 {
 			results = append(results, id, string(f.data))
 		}
-		r.move(q, StateRunning, StateDone, 1)
+		r.moved(q, id, StateRunning, StateDone)
 		r.of(q).out++
 		r.ended(id)
 		return nil

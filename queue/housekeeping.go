@@ -120,12 +120,11 @@ func (r *round) reap() error {
 // promote makes scheduled jobs claimable whose time has come.
 func (r *round) promote() error {
 	var due []any
-	moved := map[int64]int64{}
+	var of []*queueState
 	err := scanAll(r.w.st.dueJobs, []any{r.now.wall, stepRows}, func(rows *sql.Rows) error {
 		var id, qid int64
 		err := rows.Scan(&id, &qid)
-		due = append(due, id)
-		moved[qid]++
+		due, of = append(due, id), append(of, r.w.names.byID[qid])
 		return err
 	})
 	if err == nil && len(due) > 0 {
@@ -136,8 +135,8 @@ func (r *round) promote() error {
 	if err != nil {
 		return err
 	}
-	for qid, n := range moved {
-		r.move(r.w.names.byID[qid], StateScheduled, StateQueued, n)
+	for i, q := range of {
+		r.moved(q, due[i].(int64), StateScheduled, StateQueued)
 	}
 	r.next.scheduled, err = upcoming(r.w.st.nextDue)
 	return err

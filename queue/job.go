@@ -78,6 +78,7 @@ type Spec struct {
 	IdempotencyKey string            // up to MaxKey bytes; empty means none
 	Tags           map[string]string // up to MaxTags short strings
 	ExpiresAt      time.Time         // never claimed after it; zero means never
+	Traceparent    string            // of W3C Trace Context, handed on as it is; up to MaxTraceparent bytes
 }
 
 // Enqueued is the answer to one [Spec].
@@ -113,6 +114,7 @@ type Claimed struct {
 	MaxAttempts int
 	Timeout     time.Duration
 	Tags        map[string]string
+	Traceparent string
 	RunAt       time.Time
 	CreatedAt   time.Time
 	Lease       string // the token that Ack, Fail, Release, Snooze and Extend need
@@ -192,6 +194,7 @@ type Job struct {
 	Result          json.RawMessage
 	Progress        json.RawMessage
 	Tags            map[string]string
+	Traceparent     string
 	ExpiresAt       time.Time
 	CreatedAt       time.Time
 	FinishedAt      time.Time

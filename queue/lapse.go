@@ -203,7 +203,7 @@ func (r *round) settle(h *heldJob, to State, why reason) error {
 	if _, err := r.w.st.settle.Exec(to, at, runAt, h.failures, h.crashes, h.interruptions, h.flags, fp, h.id); err != nil {
 		return err
 	}
-	r.move(h.queue, h.state, to, 1)
+	r.moved(h.queue, h.id, h.state, to)
 	h.state = to
 	return nil
 }

@@ -13,6 +13,7 @@ const (
 	MaxQueuesInClaim = 100              // queues in a claim
 	MaxName          = 128              // bytes of a queue's, type's or worker's name
 	MaxKey           = 512              // bytes of an idempotency key
+	MaxTraceparent   = 128              // bytes of a traceparent
 	MaxTags          = 16               // tags of a job, each up to 64 bytes of name and 256 of value
 	MaxPage          = 1000             // jobs of a list page
 	MinPriority      = -1000            //

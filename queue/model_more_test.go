@@ -263,7 +263,7 @@ func (r *modelRun) restart() {
 		r.setClock()
 	}
 	r.note("restart: kill %v, epoch %d, down %v", kill, r.epoch, down)
-	r.q = openFake(r.t, r.path, r.clock, Options{Epoch: r.epoch})
+	r.q = openFake(r.t, r.path, r.clock, Options{Epoch: r.epoch, OnChange: r.seen.told})
 	r.m.restart(r.clock, committedAt, newEpoch)
 	r.sync()
 	r.compare()
@@ -306,4 +306,5 @@ func (r *modelRun) compare() {
 		}
 	}
 	mustRecount(r.t, r.q)
+	r.seen.compare(r.t, r.q)
 }

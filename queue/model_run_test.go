@@ -29,6 +29,7 @@ type modelRun struct {
 	held  []Claimed // tokens, also of runs that are over
 	last  int64     // id
 	log   []string
+	seen  witness // of changes
 }
 
 // TestModel does random things to a queue and to the model of one, with time
@@ -41,7 +42,7 @@ func TestModel(t *testing.T) {
 	t.Logf("-steps %d -seed %d", *steps, *seed)
 	c := newFakeClock()
 	r := &modelRun{t: t, rnd: rand.New(rand.NewPCG(*seed, 0)), clock: c, m: newModel(c), path: filepath.Join(t.TempDir(), "q.db"), epoch: 1}
-	r.q = openFake(t, r.path, c, Options{Epoch: 1})
+	r.q = openFake(t, r.path, c, Options{Epoch: 1, OnChange: r.seen.told})
 	for _, name := range []string{"a", "b", "c"} { // d comes into being by its first job
 		r.m.queues[name] = &modelQueue{deadAge: (10 * day).Milliseconds()}
 		if _, _, err := r.q.UpdateQueue(ctx, name, Patch{Create: true, Retention: map[State]Retention{StateDead: {Age: 10 * day}}}); err != nil {

@@ -39,6 +39,11 @@ type Options struct {
 	// before its answers. All writes wait for it: it must be quick, and must
 	// not call the queue.
 	OnCommit func(Seq)
+	// OnChange, unless nil, is told just before OnCommit of the jobs that the
+	// commit brought into another state, in the order in which it did so; a commit
+	// that did with none is not told. It may keep the slice, and must be as
+	// quick as OnCommit. That a job was archived is no change of its state.
+	OnChange func(Seq, []Change)
 	Now      func() time.Time // nil: time.Now
 
 	mono func() time.Duration // nil: the monotonic part of Now

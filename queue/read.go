@@ -129,6 +129,7 @@ func scanJob(rows *sql.Rows) (Job, error) {
 	}
 	p := policyOf(spec, &s)
 	j.MaxAttempts, j.Timeout, j.Backoff, j.Tags = p.MaxAttempts, p.Timeout, p.Backoff, p.Tags
+	j.Traceparent = p.Traceparent
 	j.RunAt, j.StartedAt, j.CreatedAt = fromMS(runAt), fromMS(started), fromMS(created)
 	j.ExpiresAt, j.ArchivedAt = fromMS(expires.Int64), fromMS(archived.Int64)
 	j.CancelRequested, j.LastError = flags&flagCancel != 0, lastError.String

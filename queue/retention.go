@@ -85,6 +85,7 @@ func (r *round) deleteFinished(q *queueState, s State, stmt *sql.Stmt, args ...a
 			if !archived[id] {
 				r.move(q, s, 0, 1)
 			}
+			r.noted(q, id.(int64), s, 0)
 		}
 		deleted += len(some)
 	}

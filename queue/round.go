@@ -17,12 +17,13 @@ type round struct {
 	dirty bool // and has changed something
 	undo  []func()
 
-	nextID int64
-	delta  map[*queueState]*delta
-	next   agenda   // the writer's after the round
-	done   []func() // what the commit makes true
-	finals []int64  // jobs that came to an end
-	dealt  []*claim // claims with jobs, in order
+	nextID  int64
+	delta   map[*queueState]*delta
+	next    agenda   // the writer's after the round
+	done    []func() // what the commit makes true
+	finals  []int64  // jobs that came to an end
+	changes []Change // for OnChange
+	dealt   []*claim // claims with jobs, in order
 }
 
 // delta is what a round changes of a queue's counts.
@@ -197,6 +198,9 @@ func (r *round) commit() error {
 		}
 	}
 	r.settled()
+	if len(r.changes) > 0 {
+		w.opts.OnChange(Seq{w.epoch, w.seq}, r.changes)
+	}
 	if w.opts.OnCommit != nil {
 		w.opts.OnCommit(Seq{w.epoch, w.seq})
 	}

@@ -85,10 +85,20 @@ type spec struct {
 	TimeoutMS   int64             `json:"timeout_ms,omitempty"`
 	Backoff     *backoff          `json:"backoff,omitempty"`
 	Tags        map[string]string `json:"tags,omitempty"`
+	Traceparent string            `json:"traceparent,omitempty"`
 }
 
 func (s *spec) empty() bool {
-	return s.MaxAttempts == 0 && s.TimeoutMS == 0 && s.Backoff == nil && len(s.Tags) == 0
+	return s.MaxAttempts == 0 && s.TimeoutMS == 0 && s.Backoff == nil && len(s.Tags) == 0 && s.Traceparent == ""
+}
+
+// text is the spec as it is stored: JSON, or nil for none.
+func (s *spec) text() (any, error) {
+	if s.empty() {
+		return nil, nil
+	}
+	text, err := json.Marshal(s)
+	return string(text), err
 }
 
 // policy is what bounds a job's runs: its own wishes where it has any, else
@@ -98,6 +108,7 @@ type policy struct {
 	Timeout     time.Duration
 	Backoff     Backoff
 	Tags        map[string]string
+	Traceparent string
 }
 
 // policyOf reads a job's spec over its queue's settings. A wish that cannot be
@@ -111,6 +122,7 @@ func policyOf(text []byte, s *settings) policy {
 		MaxAttempts: cmp.Or(own.MaxAttempts, s.MaxAttempts, DefaultMaxAttempts),
 		Timeout:     cmp.Or(millis(own.TimeoutMS), millis(s.TimeoutMS), DefaultTimeout),
 		Tags:        own.Tags,
+		Traceparent: own.Traceparent,
 	}
 	if p.Timeout < 0 || p.Timeout > MaxTimeout {
 		p.Timeout = MaxTimeout

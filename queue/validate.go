@@ -40,6 +40,8 @@ func (s *Spec) validate(now time.Time) error {
 		return bad("timeout_ms", "must be from 1 to %d, or 0 for the queue's setting", MaxTimeout.Milliseconds())
 	case len(s.IdempotencyKey) > MaxKey:
 		return bad("idempotency_key", "at most %d bytes", MaxKey)
+	case len(s.Traceparent) > MaxTraceparent || !utf8.ValidString(s.Traceparent):
+		return bad("traceparent", "at most %d bytes of UTF-8", MaxTraceparent)
 	}
 	if s.Backoff != nil {
 		if err := s.Backoff.Validate(); err != nil {

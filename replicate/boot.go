@@ -39,6 +39,10 @@ type Options struct {
 	// Standby is told, in auto mode, whom this node waits for, and again when
 	// that node's epoch becomes ready; it may be nil.
 	Standby func(Lock)
+	// Uploaded is told, unless it is nil, how far an epoch is in the replica,
+	// each time that it got further: all commits up to seq are there at txid. It
+	// must be quick.
+	Uploaded func(epoch int64, txid uint64, seq int64)
 
 	lookForLife time.Duration // how long a silent holder is watched; tests shorten it
 }

@@ -283,6 +283,9 @@ func (p *Primary) uploaded(seq int64, txid uint64, began time.Time) error {
 	if !moved {
 		return nil
 	}
+	if p.boot.opts.Uploaded != nil {
+		p.boot.opts.Uploaded(at.Epoch, at.TXID, at.Seq)
+	}
 	// Without the lock: a commit calls Notify and would wait for the disk.
 	return writeJSON(p.boot.files.positions(), at, false)
 }

@@ -30,6 +30,7 @@ const (
 	CodeNotPrimary            Code = "not_primary"            // 503: another node is the primary; the header Holdfast-Primary says where
 	CodeReplicationBehind     Code = "replication_behind"     // 503: too much is on the node's own disk only
 	CodeDiskFull              Code = "disk_full"              // 507: no new jobs until space is free
+	CodeTooSlow               Code = "too_slow"               // of the event stream alone: its reader fell too far behind
 )
 
 // Error is an error answer of the node.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -149,7 +150,7 @@ func (c *Client) streamOnce(ctx context.Context, base string, req call) (body io
 	if err != nil {
 		return nil, "", err
 	}
-	hr.Header.Set("Accept", "application/x-ndjson")
+	hr.Header.Set("Accept", cmp.Or(req.media, "application/x-ndjson"))
 	res, err := c.http.Do(hr)
 	if err != nil {
 		if cause := context.Cause(ctx); errors.Is(cause, errNoAnswerInTime) {

@@ -105,6 +105,7 @@ type call struct {
 	wait   time.Duration // how long the node may hold its answer back
 	limit  int64         // bytes of the answer; 0: maxAnswer
 	accept int           // a status that is a success besides 2xx; 0: none
+	media  string        // type of a streamed answer; empty: lines of JSON
 }
 
 var errNoAnswerInTime = errors.New("no answer in time")

@@ -19,7 +19,8 @@ type Spec struct {
 	IdempotencyKey string            `json:"idempotency_key,omitempty"`
 	Tags           map[string]string `json:"tags,omitempty"`
 	ExpiresAtMS    int64             `json:"expires_at_ms,omitempty"`
-	Durability     string            `json:"durability,omitempty"` // local or replicated; empty: the node's default
+	Durability     string            `json:"durability,omitempty"`  // local or replicated; empty: the node's default
+	Traceparent    string            `json:"traceparent,omitempty"` // of W3C Trace Context; handed on with the claim
 }
 
 // Backoff says how long a failed job waits: exponential (base·2ⁿ⁻¹), quadratic
@@ -79,6 +80,7 @@ type Claimed struct {
 	MaxAttempts  int               `json:"max_attempts"`
 	TimeoutMS    int64             `json:"timeout_ms"`
 	Tags         map[string]string `json:"tags,omitempty"`
+	Traceparent  string            `json:"traceparent,omitempty"`
 	RunAtMS      int64             `json:"run_at_ms"`
 	CreatedAtMS  int64             `json:"created_at_ms"`
 	Lease        string            `json:"lease"`
@@ -199,6 +201,7 @@ type Job struct {
 	Result          json.RawMessage   `json:"result,omitempty"`
 	Progress        json.RawMessage   `json:"progress,omitempty"`
 	Tags            map[string]string `json:"tags,omitempty"`
+	Traceparent     string            `json:"traceparent,omitempty"`
 	RunAtMS         int64             `json:"run_at_ms"`
 	CreatedAtMS     int64             `json:"created_at_ms"`
 	StartedAtMS     *int64            `json:"started_at_ms"`

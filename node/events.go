@@ -1,0 +1,199 @@
+package node
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"holdfast/node/client"
+	"holdfast/queue"
+)
+
+const (
+	eventContentType = "text/event-stream"
+	eventChanges     = 500 // in an event, so that its line stays short
+)
+
+// eventTimes are the paces of GET /v1/events.
+type eventTimes struct {
+	gather time.Duration // after news, for more of them to come in one piece
+	alive  time.Duration // of silence, after which a comment is sent
+	write  time.Duration // for the client to take a piece
+}
+
+var defaultEventTimes = eventTimes{gather: 20 * time.Millisecond, alive: 15 * time.Second, write: 10 * time.Second}
+
+// events is GET /v1/events: a stream of server-sent events (WHATWG HTML,
+// section 9.2) that ends when the client hangs up, is too slow, or the node has
+// nothing more to say. It is not resumable: what came in between is in the
+// database, and a client that connects again reads it there.
+//
+//   - changes: jobs that came into another state, as client.Changes.
+//   - position: a commit or an upload, as client.Position. The first is where
+//     the stream begins. The changes of all commits up to it came before it.
+//   - end: why the node ends the stream, as client.ErrorBody; the last event.
+//
+// Several commits may come as one event. The lines that begin with a colon are
+// comments, which show both sides that the other is there.
+func (a *API) events(_ Store, w http.ResponseWriter, r *http.Request) error {
+	only := r.URL.Query().Get("queue")
+	if r.Method == http.MethodHead {
+		w.Header().Set("Content-Type", eventContentType)
+		return nil
+	}
+	reader, err := a.feed.join()
+	if err != nil {
+		return err
+	}
+	defer reader.leave()
+	// Whoever joined after the feed was cut finds here what it was cut for.
+	if err := a.unavailable(w, r); err != nil {
+		return err
+	}
+	if a.stopping.Load() {
+		return errStopping
+	}
+	s := &eventStream{w: w, rc: http.NewResponseController(w), times: a.eventTimes}
+	// The server's own limit is for requests that end soon.
+	if err := s.rc.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", eventContentType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // or nginx would keep events until it has many
+	h.Del(seqHeader)                 // the first event has it
+	w.WriteHeader(http.StatusOK)
+	return a.follow(r, s, reader, only)
+}
+
+var errStopping = &apiError{code: client.CodeUnavailable, message: "the node is stopping"}
+
+// follow sends what is new until something ends it.
+func (a *API) follow(r *http.Request, s *eventStream, reader *feedReader, only string) error {
+	timer := time.NewTimer(s.times.alive)
+	defer timer.Stop()
+	var sent *client.Position
+	for {
+		n, err := reader.take()
+		if a.lost() {
+			err = &apiError{code: client.CodeNotPrimary, message: errLost.Error()}
+		}
+		var end *apiError
+		if errors.As(err, &end) {
+			return s.last(end)
+		}
+		s.changes(n.commits, only)
+		if !n.more && (sent == nil || !samePosition(sent, &n.at)) {
+			sent = &n.at
+			s.event("position", n.at)
+		}
+		wait, pause := n.moved, s.times.alive
+		switch {
+		case n.more:
+			pause = 0
+		case s.buf.Len() > 0:
+			wait, pause = nil, s.times.gather
+		}
+		if err := s.flush(); err != nil {
+			return err
+		}
+		timer.Reset(pause)
+		select {
+		case <-r.Context().Done():
+			return errHungUp
+		case <-reader.end.over:
+			return s.last(reader.end.why)
+		case <-wait:
+		case <-timer.C:
+			if pause == s.times.alive {
+				s.buf.WriteString(": alive\n\n")
+			}
+		}
+	}
+}
+
+func samePosition(a, b *client.Position) bool {
+	sameSeq := (a.ReplicatedSeq == nil) == (b.ReplicatedSeq == nil) && (a.ReplicatedSeq == nil || *a.ReplicatedSeq == *b.ReplicatedSeq)
+	return sameSeq && a.Epoch == b.Epoch && a.Seq == b.Seq && a.TXID == b.TXID
+}
+
+// eventStream writes events, a piece at a time.
+type eventStream struct {
+	w     http.ResponseWriter
+	rc    *http.ResponseController
+	times eventTimes
+	buf   bytes.Buffer
+}
+
+// event adds an event to the piece.
+func (s *eventStream) event(name string, data any) {
+	fmt.Fprintf(&s.buf, "event: %s\ndata: ", name)
+	enc := json.NewEncoder(&s.buf) // ends the line, and breaks none
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(data) // of strings and numbers into memory: cannot fail
+	s.buf.WriteByte('\n')
+}
+
+// changes adds what commits changed in a queue, or in all for "".
+func (s *eventStream) changes(commits []batch, only string) {
+	var some client.Changes
+	send := func() {
+		if len(some.Changes) > 0 {
+			s.event("changes", some)
+			some.Changes = some.Changes[:0]
+		}
+	}
+	for _, b := range commits {
+		some.Seq = b.seq.String()
+		for _, c := range b.changes {
+			if only != "" && only != c.Queue {
+				continue
+			}
+			if some.Changes = append(some.Changes, changeOf(c)); len(some.Changes) == eventChanges {
+				send()
+			}
+		}
+	}
+	send()
+}
+
+func changeOf(c queue.Change) client.Change {
+	wire := client.Change{ID: idOf(c.Job), Queue: c.Queue}
+	if c.From != 0 {
+		wire.From = c.From.String()
+	}
+	if c.To != 0 {
+		wire.To = c.To.String()
+	}
+	return wire
+}
+
+// last sends why the stream ends.
+func (s *eventStream) last(why *apiError) error {
+	s.event("end", why.body())
+	return s.flush()
+}
+
+// flush sends the piece. A client that does not take it in time has hung up.
+func (s *eventStream) flush() error {
+	if s.buf.Len() == 0 {
+		return nil
+	}
+	if err := s.rc.SetWriteDeadline(time.Now().Add(s.times.write)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("%w: %w", errHungUp, err)
+	}
+	if _, err := s.w.Write(s.buf.Bytes()); err != nil {
+		return fmt.Errorf("%w: %w", errHungUp, err)
+	}
+	if err := s.rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("%w: %w", errHungUp, err)
+	}
+	if s.buf.Reset(); s.buf.Cap() > maxPooledBytes {
+		s.buf = bytes.Buffer{}
+	}
+	return nil
+}
