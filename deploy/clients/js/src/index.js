@@ -1,0 +1,2 @@
+export * from "./browser.js";
+export { Worker, workerName } from "./worker.js";
