@@ -39,7 +39,13 @@ var defaultEventTimes = eventTimes{gather: 20 * time.Millisecond, alive: 15 * ti
 // Several commits may come as one event. The lines that begin with a colon are
 // comments, which show both sides that the other is there.
 func (a *API) events(_ Store, w http.ResponseWriter, r *http.Request) error {
-	only := r.URL.Query().Get("queue")
+	only, who := r.URL.Query().Get("queue"), principalOf(r)
+	if only != "" {
+		if err := who.wantsQueue(only); err != nil {
+			return err
+		}
+	}
+	shown := func(queue string) bool { return (only == "" || only == queue) && who.covers(queue) }
 	if r.Method == http.MethodHead {
 		w.Header().Set("Content-Type", eventContentType)
 		return nil
@@ -67,13 +73,13 @@ func (a *API) events(_ Store, w http.ResponseWriter, r *http.Request) error {
 	h.Set("X-Accel-Buffering", "no") // or nginx would keep events until it has many
 	h.Del(seqHeader)                 // the first event has it
 	w.WriteHeader(http.StatusOK)
-	return a.follow(r, s, reader, only)
+	return a.follow(r, s, reader, shown)
 }
 
 var errStopping = &apiError{code: client.CodeUnavailable, message: "the node is stopping"}
 
 // follow sends what is new until something ends it.
-func (a *API) follow(r *http.Request, s *eventStream, reader *feedReader, only string) error {
+func (a *API) follow(r *http.Request, s *eventStream, reader *feedReader, shown func(queue string) bool) error {
 	timer := time.NewTimer(s.times.alive)
 	defer timer.Stop()
 	var sent *client.Position
@@ -86,7 +92,7 @@ func (a *API) follow(r *http.Request, s *eventStream, reader *feedReader, only s
 		if errors.As(err, &end) {
 			return s.last(end)
 		}
-		s.changes(n.commits, only)
+		s.changes(n.commits, shown)
 		if !n.more && (sent == nil || !samePosition(sent, &n.at)) {
 			sent = &n.at
 			s.event("position", n.at)
@@ -139,7 +145,7 @@ func (s *eventStream) event(name string, data any) {
 }
 
 // changes adds what commits changed in a queue, or in all for "".
-func (s *eventStream) changes(commits []batch, only string) {
+func (s *eventStream) changes(commits []batch, shown func(queue string) bool) {
 	var some client.Changes
 	send := func() {
 		if len(some.Changes) > 0 {
@@ -150,7 +156,7 @@ func (s *eventStream) changes(commits []batch, only string) {
 	for _, b := range commits {
 		some.Seq = b.seq.String()
 		for _, c := range b.changes {
-			if only != "" && only != c.Queue {
+			if !shown(c.Queue) {
 				continue
 			}
 			if some.Changes = append(some.Changes, changeOf(c)); len(some.Changes) == eventChanges {
