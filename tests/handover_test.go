@@ -96,8 +96,8 @@ func TestHandoverThatNobodyTakes(t *testing.T) {
 }
 
 func TestHandoverAnswersThoseWhoWait(t *testing.T) {
-	_, places, nodes := pair(t)
-	claimed := make(chan error, 1)
+	s, places, nodes := pair(t)
+	claimed, enqueued := make(chan error, 1), make(chan error, 1)
 	var g errgroup.Group
 	g.Go(func() error {
 		var claims client.Claims
@@ -108,19 +108,27 @@ func TestHandoverAnswersThoseWhoWait(t *testing.T) {
 		claimed <- err
 		return nil
 	})
-	defer g.Wait()                     //nolint:errcheck // it returns none
-	time.Sleep(200 * time.Millisecond) // it waits
+	defer g.Wait() //nolint:errcheck // it returns none
+	defer s.Inject(s3server.Fault{Op: s3server.Put, Part: "/0000/", Do: s3server.Wait, Delay: 700 * time.Millisecond})()
+	s.Forget()
+	g.Go(func() error {
+		enqueued <- call(http.DefaultClient, http.MethodPost, nodes[0].url+"/v1/jobs", client.Spec{Queue: "other", Durability: "replicated"}, nil)
+		return nil
+	})
+	eventually(t, 10*time.Second, "the upload", func() bool { return s.Count(s3server.Put, "root/e00000001/0000/") > 0 })
 	code, out, stderr := places[0].handover(nodes[0].url)
 	if code != 0 || out.Node != "b" {
 		t.Fatalf("exit code %d, %+v: %s", code, out, stderr)
 	}
-	select {
-	case err := <-claimed:
-		if err != nil {
-			t.Errorf("a claim that waited: %v", err)
+	for what, done := range map[string]chan error{"a claim": claimed, "an enqueue": enqueued} {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("%s that waited: %v", what, err)
+			}
+		default:
+			t.Errorf("%s still waits", what)
 		}
-	default:
-		t.Error("a claim still waits")
 	}
 }
 

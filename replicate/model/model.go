@@ -97,6 +97,7 @@ const (
 	serve
 	refused
 )
+
 const (
 	pathS = iota // same epoch, same prefix
 	pathN        // next epoch, my file is its base
