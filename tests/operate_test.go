@@ -87,11 +87,11 @@ func TestOperate(t *testing.T) {
 	fails(3, "no such job", "get", ids[3])
 
 	data := []string{"doctor", "--data", n.dir, "--json"}
-	wantChecks(t, ok(data...), "data directory", "node", "replication", "config", "replica")
+	wantChecks(t, ok(data...), "data directory", "node", "replication", "access", "config", "replica")
 	if code := n.terminate(); code != 0 {
 		t.Fatalf("the node stopped with %d", code)
 	}
-	wantChecks(t, ok(data...), "data directory", "database", "integrity", "counters", "config", "replica")
+	wantChecks(t, ok(data...), "data directory", "database", "integrity", "counters", "access", "config", "replica")
 	again := launchNode(t, n.dir, freeAddr(t)) // what the doctor did disturbs nothing
 	again.waitReady(bootTime * 5)
 	if code := again.terminate(); code != 0 {

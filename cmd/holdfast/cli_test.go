@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -347,4 +348,78 @@ func TestExitCode(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", tt.name, got, tt.want)
 		}
 	}
+}
+
+// leaves are the commands that do something, by how they are called.
+func leaves(cmds []*cli.Command, path string) map[string]*cli.Command {
+	out := map[string]*cli.Command{}
+	for _, cmd := range cmds {
+		at := strings.TrimSpace(path + " " + cmd.Name)
+		if cmd.Action != nil {
+			out[at] = cmd
+		}
+		maps.Copy(out, leaves(cmd.Subcommands, at))
+	}
+	return out
+}
+
+func TestEveryCommandIsExplained(t *testing.T) {
+	for path, cmd := range leaves(commands(), "") {
+		if cmd.Usage == "" || !strings.Contains(cmd.Description, "xample") {
+			t.Errorf("%s has no help with an example", path)
+		}
+		for _, f := range cmd.Flags {
+			if doc, ok := f.(cli.DocGenerationFlag); ok && doc.GetUsage() == "" {
+				t.Errorf("%s --%s is not explained", path, f.Names()[0])
+			}
+		}
+		runs := path == "serve" || path == "work" || strings.HasPrefix(path, "completion ")
+		if !runs && find(cmd.Flags, "json") == nil {
+			t.Errorf("%s has no --json", path)
+		}
+	}
+}
+
+func TestComplete(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		words []string
+		want  string
+	}{
+		{"a part of a command", []string{".res"}, "resume restore"},
+		{"nothing yet", []string{"dead", "."}, "list retry archive"},
+		{"flags of a command", []string{"claim", "mail", ".--w"}, "--wait --worker"},
+		{"flags before a command", []string{".--da"}, "--data"},
+		{"what a flag may be", []string{"list", "--state", ".d"}, "done dead"},
+		{"a value after bash's equals sign", []string{"list", "--state", "=", ".q"}, "queued"},
+		{"a global flag takes its value along", []string{"--url", "http://a", "dea", "."}, ""},
+		{"and the command comes after it", []string{"--url", "http://a", ".dea"}, "dead"},
+		{"a file may be meant", []string{"serve", "--config", "."}, ""},
+		{"nothing of ours follows --", []string{"work", "q", "--", ".--"}, ""},
+		{"help of a command", []string{"help", ".enq"}, "enqueue"},
+		{"the hidden is not told", []string{".__"}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var out bytes.Buffer
+			if code := run(t.Context(), append([]string{"__complete"}, tt.words...), nil, &out, io.Discard); code != exitOK {
+				t.Errorf("exit code %d", code)
+			}
+			var got []string
+			for line := range strings.Lines(out.String()) {
+				name, _, _ := strings.Cut(line, "\t")
+				got = append(got, name)
+			}
+			if strings.Join(got, " ") != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+	t.Run("each script asks for it", func(t *testing.T) {
+		for _, shell := range shells {
+			var out bytes.Buffer
+			if code := run(t.Context(), []string{"completion", shell.name}, nil, &out, io.Discard); code != exitOK || !strings.Contains(out.String(), " __complete ") {
+				t.Errorf("%s: exit code %d: %s", shell.name, code, out.String())
+			}
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -38,6 +39,7 @@ func enqueueCommand() *cli.Command {
 			&cli.StringFlag{Name: "durability", DefaultText: "the queue's", Usage: "answer when the job is `local`, on the node's disk, or replicated, in object storage"},
 			&cli.StringFlag{Name: "key", Usage: "idempotency key: a job with the same `KEY` is not added twice"},
 			&cli.StringSliceFlag{Name: "tag", Usage: "tag as `NAME=VALUE`; may be repeated"},
+			&cli.StringFlag{Name: "traceparent", Usage: "trace that the job belongs to, of W3C Trace Context", DefaultText: "TRACEPARENT, where that is one"},
 			&cli.StringFlag{Name: "expires", Usage: "never run after `TIME` (RFC 3339, a date, or a duration from now)"},
 			queueFlag("queue to add to, in the place of the first argument"),
 			&cli.BoolFlag{Name: "quiet", Usage: "print the job's id alone"},
@@ -90,6 +92,12 @@ func specOf(c *cli.Context, now time.Time) (client.Spec, error) {
 		TimeoutMS:      c.Duration("timeout").Milliseconds(),
 		IdempotencyKey: c.String("key"),
 		Durability:     c.String("durability"),
+		Traceparent:    c.String("traceparent"),
+	}
+	// A job that a command of holdfast work adds belongs to the trace of its own.
+	// What others put there is theirs to mend.
+	if trace := os.Getenv("TRACEPARENT"); !c.IsSet("traceparent") && client.ValidTraceparent(trace) {
+		spec.Traceparent = trace
 	}
 	var err error
 	if c.IsSet("backoff") {

@@ -39,6 +39,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		stdout = stderr // the help text is no answer to anything
 	}
 	app := newApp(stdin, stdout, stderr)
+	if len(args) > 0 && args[0] == completeCommand {
+		complete(app, args[1:], stdout)
+		return exitOK
+	}
 	arranged, err := arrange(app, args)
 	if err == nil {
 		err = app.RunContext(ctx, append([]string{app.Name}, arranged...))
@@ -104,6 +108,7 @@ func commands() []*cli.Command {
 		releaseCommand(),
 		snoozeCommand(),
 		extendCommand(),
+		eventsCommand(),
 		exportCommand(),
 		tokenCommand(),
 		auditCommand(),
@@ -115,6 +120,7 @@ func commands() []*cli.Command {
 		doctorCommand(),
 		benchCommand(),
 		configCommand(),
+		completionCommand(),
 		versionCommand(),
 	}
 }

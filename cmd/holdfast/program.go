@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -25,6 +26,8 @@ const (
 type program struct {
 	path    string
 	args    []string
+	url     func() string // of the node
+	timeout time.Duration // of a run; 0: the job's alone
 	stderr  *sharedWriter // of this process
 	log     *slog.Logger
 	running atomic.Int64
@@ -34,6 +37,11 @@ type program struct {
 func (p *program) handle(ctx context.Context, job client.Claimed) (any, error) {
 	p.running.Add(1)
 	defer p.running.Add(-1)
+	if p.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, p.timeout, fmt.Errorf("the run took longer than --timeout %s", span(p.timeout)))
+		defer cancel()
+	}
 	stdout := &head{limit: client.MaxResult}
 	stderr := &tail{limit: client.MaxError, next: p.stderr}
 	cmd := p.command(ctx, job)
@@ -98,14 +106,25 @@ func resultOf(printed *head) (result any, cut bool) {
 func (p *program) command(ctx context.Context, job client.Claimed) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.path, p.args...)
 	cmd.Stdin = bytes.NewReader(job.Payload)
-	cmd.Env = append(cmd.Environ(),
+	cmd.Env = append(without(cmd.Environ(), "TRACEPARENT"), // the worker's own is not the job's
 		"HOLDFAST_JOB_ID="+job.ID,
 		"HOLDFAST_QUEUE="+job.Queue,
 		"HOLDFAST_TYPE="+job.Type,
 		"HOLDFAST_ATTEMPT="+strconv.Itoa(job.Attempt),
+		"HOLDFAST_MAX_ATTEMPTS="+strconv.Itoa(job.MaxAttempts),
 		"HOLDFAST_RUN="+strconv.FormatInt(job.Run, 10),
+		"HOLDFAST_LEASE="+job.Lease,
+		"HOLDFAST_URL="+p.url(),
 	)
+	if job.Traceparent != "" {
+		cmd.Env = append(cmd.Env, "TRACEPARENT="+job.Traceparent)
+	}
 	return cmd
+}
+
+// without takes a variable out of an environment.
+func without(env []string, name string) []string {
+	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 }
 
 // runGroup runs cmd in a process group of its own, so that a signal reaches

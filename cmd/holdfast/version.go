@@ -14,7 +14,7 @@ func versionCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "version",
 		Usage:       "print the version of this program",
-		Description: "With --json also the version of the database schema that it writes.",
+		Description: "With --json also the version of the database schema that it writes.\n\nExamples:\n  holdfast version --json",
 		Flags:       []cli.Flag{jsonFlag()},
 		Action: func(c *cli.Context) error {
 			if err := wantArgs(c, 0, 0); err != nil {

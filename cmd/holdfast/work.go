@@ -22,7 +22,9 @@ func workCommand() *cli.Command {
 		ArgsUsage: "QUEUE... -- COMMAND [ARGUMENTS]",
 		UsageText: "holdfast work QUEUE... [FLAGS] -- COMMAND [ARGUMENTS]",
 		Description: "The command gets the payload on standard input and finds HOLDFAST_JOB_ID,\n" +
-			"HOLDFAST_QUEUE, HOLDFAST_TYPE, HOLDFAST_ATTEMPT and HOLDFAST_RUN in its environment.\n" +
+			"HOLDFAST_QUEUE, HOLDFAST_TYPE, HOLDFAST_ATTEMPT, HOLDFAST_MAX_ATTEMPTS, HOLDFAST_RUN,\n" +
+			"HOLDFAST_LEASE and HOLDFAST_URL in its environment, and TRACEPARENT where the job has one:\n" +
+			"holdfast extend \"$HOLDFAST_LEASE\" --progress 50 reports how it gets on.\n" +
 			"What it prints is kept as the job's result; the end of what it prints to standard\n" +
 			"error is kept as the reason of a failure. Its exit code decides:\n\n" +
 			"   0      done\n" +
@@ -45,6 +47,7 @@ func workCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "queue", Aliases: []string{"q"}, Usage: "queue to work on; may be repeated, in order of preference"},
 			&cli.StringSliceFlag{Name: "type", Aliases: []string{"t"}, Usage: "handle this type only; may be repeated"},
 			&cli.IntFlag{Name: "concurrency", Aliases: []string{"c"}, Value: 1, Action: positive[int]("concurrency"), Usage: "commands at a time"},
+			&cli.DurationFlag{Name: "timeout", DefaultText: "the job's", Action: positive[time.Duration]("timeout"), Usage: "stop a run that takes longer, in the place of a longer timeout of its job"},
 			&cli.DurationFlag{Name: "lease", Value: 30 * time.Second, Action: positive[time.Duration]("lease"), Usage: "how long a job outlives a worker that is gone"},
 			&cli.DurationFlag{Name: "grace", Value: 30 * time.Second, Usage: "how long runs may go on after the first signal to stop"},
 			urlFlag(),
@@ -67,7 +70,7 @@ func work(c *cli.Context, api *client.Client) error {
 	terminal := isTerminal(c.App.ErrWriter)
 	stderr := &sharedWriter{w: c.App.ErrWriter} // of the log and of every run
 	log := newLogger(stderr, terminal)
-	p := &program{path: path, args: c.Args().Tail(), stderr: stderr, log: log}
+	p := &program{path: path, args: c.Args().Tail(), url: api.URL, timeout: c.Duration("timeout"), stderr: stderr, log: log}
 	opts := client.WorkerOptions{
 		Queues: c.StringSlice("queue"), Concurrency: c.Int("concurrency"),
 		Lease: c.Duration("lease"), Grace: c.Duration("grace"), Logger: log,

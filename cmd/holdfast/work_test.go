@@ -152,6 +152,45 @@ func TestWaitText(t *testing.T) {
 	}
 }
 
+func TestWorkTellsACommandOfItsJob(t *testing.T) {
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	s := startNode(t)
+	t.Setenv("TRACEPARENT", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01") // of the worker itself
+	s.work("q", "--", script(t, `echo "[\"$HOLDFAST_LEASE\",\"$HOLDFAST_URL\",\"$HOLDFAST_MAX_ATTEMPTS\",\"$TRACEPARENT\"]"`))
+	told := func(args ...string) []string {
+		t.Helper()
+		id := s.enqueue(append([]string{"q"}, args...)...).ID
+		var said []string
+		if err := json.Unmarshal(s.becomes(id, "done").Result, &said); err != nil || len(said) != 4 {
+			t.Fatalf("got %q, %v", said, err)
+		}
+		if lease := strings.Split(said[0], "."); len(lease) != 4 || lease[1] != id {
+			t.Errorf("lease: got %q, want one of job %s", said[0], id)
+		}
+		if said[1] != s.url {
+			t.Errorf("url: got %q, want %q", said[1], s.url)
+		}
+		return said[2:]
+	}
+	if got := told("--max-attempts", "7", "--traceparent", trace); got[0] != "7" || got[1] != trace {
+		t.Errorf("got %q, want 7 attempts and the job's trace", got)
+	}
+	if got := told(); !strings.HasPrefix(got[1], "00-4bf92f3577b34da6a3ce929d0e0e4736") {
+		t.Errorf("got %q, want the trace in which the job was added", got)
+	}
+	t.Setenv("TRACEPARENT", "of something else")
+	if got := told(); got[1] != "" {
+		t.Errorf("got %q, want no trace for a job that has none", got)
+	}
+}
+
+func TestWorkTimeout(t *testing.T) {
+	s := startNode(t)
+	s.work("q", "--timeout", "1s", "--", script(t, `exec sleep 60`))
+	job := s.becomes(s.enqueue("q").ID, "scheduled")
+	wantText(t, *job.LastError, `^the run took longer than --timeout 1s$`)
+}
+
 func TestWorkByType(t *testing.T) {
 	s := startNode(t)
 	s.work("--queue", "q", "--type", "a", "--", "true")
@@ -223,7 +262,8 @@ while :; do sleep 0.1; done
 		s.work("--queue", "q", "--", script(t, handler), log)
 		job := s.becomes(s.enqueue("q", "--timeout", "2s").ID, "scheduled")
 		told(t, log)
-		wantText(t, *job.LastError, `^the run took longer than the job's timeout \(2s\)$`)
+		// Worker and node see it at the same moment, and either may be first.
+		wantText(t, *job.LastError, `^(the run took longer than the job's timeout \(2s\)|timeout after 2s)$`)
 	})
 }
 
