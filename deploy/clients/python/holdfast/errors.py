@@ -25,11 +25,11 @@ class ReplicatedUnavailable(HoldfastError):
 
 
 class Unauthorized(HoldfastError):
-    """401: the token is missing or wrong."""
+    """401: the token is missing, unknown, revoked or expired."""
 
 
 class Forbidden(HoldfastError):
-    """403: the token does not allow it."""
+    """403: the token lacks a scope or the queue."""
 
 
 class NotFound(HoldfastError):
@@ -52,12 +52,20 @@ class WrongState(HoldfastError):
     """409: the job's state does not allow it."""
 
 
+class Exists(HoldfastError):
+    """409: there is one of this name."""
+
+
 class TooLarge(HoldfastError):
     """413: a payload, result or body is over its limit."""
 
 
 class QueueFull(HoldfastError):
     """429: the queue has as many waiting jobs as its max_depth."""
+
+
+class RateLimited(HoldfastError):
+    """429: too many wrong access tokens from one address."""
 
 
 class Internal(HoldfastError):
@@ -94,8 +102,10 @@ _BY_CODE: dict[str, type[HoldfastError]] = {
     "lease_lost": LeaseLost,
     "idempotency_conflict": IdempotencyConflict,
     "wrong_state": WrongState,
+    "exists": Exists,
     "too_large": TooLarge,
     "queue_full": QueueFull,
+    "rate_limited": RateLimited,
     "internal": Internal,
     "unknown_outcome": UnknownOutcome,
     "unavailable": Unavailable,

@@ -43,6 +43,7 @@ class Spec:
     tags: Optional[dict[str, str]] = None
     expires_at_ms: Optional[int] = None
     durability: Optional[str] = None  # local or replicated
+    traceparent: Optional[str] = None  # of W3C Trace Context; handed on with the claim
 
 
 @dataclass
@@ -129,6 +130,7 @@ class Claimed:
     tags: dict[str, str] = field(default_factory=dict)
     run_at_ms: int = 0
     created_at_ms: int = 0
+    traceparent: str = ""
     lease: str = ""
     lease_until_ms: int = 0
 
@@ -200,6 +202,8 @@ class Job:
     finished_at_ms: Optional[int] = None
     expires_at_ms: Optional[int] = None
     archived_at_ms: Optional[int] = None
+    traceparent: str = ""
+    payload_hidden: bool = False  # the token lacks the scope payload: payload, result and progress are left out
     runs: list[JobRun] = field(default_factory=list)  # oldest first; not in lists
 
     @property
@@ -273,13 +277,14 @@ class QueuePatch(TypedDict, total=False):
 
 @dataclass
 class Queue:
-    """A queue. In a list its settings are those that differ from the default."""
+    """A queue. In a list its settings are those that differ from the default, of one queue all."""
 
     name: str = ""
     paused: bool = False
     counts: Counts = field(default_factory=Counts)
     oldest_queued_at_ms: Optional[int] = None
     settings: Optional[QueueSettings] = None
+    own_settings: Optional[QueueSettings] = None  # of one queue: those that differ
 
 
 @dataclass
