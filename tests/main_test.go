@@ -13,7 +13,12 @@ import (
 	"testing"
 )
 
-var killsFlag = flag.Int("kills", 15, "how often TestKill9 kills the node")
+var (
+	killsFlag       = flag.Int("kills", 15, "how often TestKill9 kills the node")
+	jobsFlag        = flag.Int("jobs", 300, "how many jobs TestWorkers enqueues for each language")
+	restartsFlag    = flag.Int("restarts", 6, "how often TestWorkers stops a worker")
+	workerKillsFlag = flag.Int("workerkills", 3, "how often TestWorkers kills a worker")
+)
 
 // root is the module's directory, seen from this package.
 const root = ".."
@@ -33,6 +38,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv("WORKER") != "" { // this process is a worker of TestWorkers
+		os.Exit(workerMain())
+	}
 	flag.Parse()
 	code := m.Run()
 	for _, dir := range []string{built.dir, faulty.dir} {

@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// startClaim asks for as many jobs as there are free slots.
+// startClaim asks for as many jobs as there are free slots and places to hold
+// one.
 //
 // Outcomes that wait go along, which saves them a request and a commit. Such a
 // claim does not wait for jobs: its answer, and with it the word that the acks
 // are kept, would come only with the next job.
 func (s *shift) startClaim(now time.Time) {
-	free := s.opts.Concurrency - len(s.running)
+	free := s.opts.Concurrency + s.opts.Prefetch - len(s.running)
 	if s.stopping || free <= 0 || !s.claim.ready(now) {
 		return
 	}
@@ -80,10 +81,10 @@ func (s *shift) claimed(carried []outcome, claims Claims, err error) {
 	}
 	for _, job := range claims.Jobs {
 		if s.stopping {
-			s.pending = append(s.pending, outcome{kind: releaseRun, job: job, giveUp: now.Add(s.opts.Lease)})
+			s.giveBack(job)
 			continue
 		}
-		s.start(job, now)
+		s.take(job, now)
 	}
 }
 

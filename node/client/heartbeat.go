@@ -92,7 +92,7 @@ func (s *shift) beaten(sent time.Time, runs []*run, extends []Extend, results []
 		// Without word from the node for as long as the lease, another worker
 		// may have the job by now.
 		if !r.lost && !now.Before(r.leaseEnd) {
-			r.end(ErrLeaseLost)
+			s.withdraw(r, ErrLeaseLost)
 		}
 	}
 }
@@ -106,13 +106,13 @@ func (s *shift) extended(r *run, sent time.Time, result Result) {
 			log.Warn("lease lost; the handler is cancelled", "err", err)
 		}
 		r.lost = true
-		r.end(ErrLeaseLost)
+		s.withdraw(r, ErrLeaseLost)
 	case err != nil:
 		log.Warn("lease not extended", "err", err)
 	default:
 		r.leaseEnd = sent.Add(s.opts.Lease)
 		if result.Cancel {
-			r.end(ErrCancelled)
+			s.withdraw(r, ErrCancelled)
 		}
 	}
 }

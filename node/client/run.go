@@ -5,47 +5,91 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
-// run is a job whose handler runs.
+// run is a claimed job: held until its turn comes, then in the hands of its
+// handler.
 type run struct {
 	job      Claimed
-	end      context.CancelCauseFunc // of the handler's context
-	started  time.Time
+	ctx      context.Context         // of the handler
+	end      context.CancelCauseFunc // of ctx
+	claimed  time.Time
+	started  time.Time // zero: it is held
 	leaseEnd time.Time // by this machine's clock
 	lost     bool      // the node said so: there is nothing left to report
 	progress []byte    // to be sent with the next heartbeat; nil: none
 }
 
-// start runs the handler of a job.
-func (s *shift) start(job Claimed, now time.Time) {
+// take keeps a job until its handler can run.
+func (s *shift) take(job Claimed, now time.Time) {
 	ctx, end := context.WithCancelCause(s.base)
-	r := &run{job: job, end: end, started: now, leaseEnd: now.Add(s.opts.Lease)}
+	r := &run{job: job, ctx: ctx, end: end, claimed: now, leaseEnd: now.Add(s.opts.Lease)}
 	if len(s.running) == 0 {
 		s.beat.next = now.Add(s.beatEvery())
 	}
 	s.running[job.Lease] = r
+	s.held = append(s.held, r)
+}
+
+// startHeld runs the handlers of as many jobs as there is room for.
+func (s *shift) startHeld(now time.Time) {
+	for len(s.held) > 0 && len(s.running)-len(s.held) < s.opts.Concurrency {
+		r := s.held[0]
+		s.held = s.held[1:]
+		s.start(r, now)
+	}
+}
+
+// start runs the handler of a job.
+func (s *shift) start(r *run, now time.Time) {
+	r.started = now
+	job := r.job
 	h := s.handler(job.Type)
 	job.progress = func(text json.RawMessage) { s.tell(func() { s.progressed(r, text) }) }
 	s.call(func() func() {
-		timed, stop := withTimeout(ctx, job.TimeoutMS)
+		timed, stop := withTimeout(r.ctx, job.TimeoutMS, now.Sub(r.claimed))
 		result, err := handle(timed, h, job)
 		cause := context.Cause(timed)
 		stop()
-		end(nil)
+		r.end(nil)
 		return func() { s.ended(r, outcome{job: job, result: result, err: err}, cause) }
 	})
 }
 
+// withdraw ends a run that is not wanted any more. A job that is held has no
+// handler that could say how it ended; if it is still ours it is given back.
+func (s *shift) withdraw(r *run, cause error) {
+	r.end(cause)
+	if !r.started.IsZero() {
+		return
+	}
+	i := slices.Index(s.held, r)
+	if i < 0 {
+		return
+	}
+	s.held = slices.Delete(s.held, i, i+1)
+	delete(s.running, r.job.Lease)
+	if !r.lost {
+		s.giveBack(r.job)
+	}
+}
+
+// giveBack releases a job that was not started.
+func (s *shift) giveBack(job Claimed) {
+	s.pending = append(s.pending, outcome{kind: releaseRun, job: job, giveUp: time.Now().Add(s.opts.Lease)})
+}
+
 // withTimeout bounds a run a little more tightly than the node does, so that
-// the failure that is kept is the handler's own and not just "timeout".
-func withTimeout(ctx context.Context, timeoutMS int64) (context.Context, context.CancelFunc) {
+// the failure that is kept is the handler's own and not just "timeout". Like the
+// node it counts from the claim: the job may have been held for a while.
+func withTimeout(ctx context.Context, timeoutMS int64, held time.Duration) (context.Context, context.CancelFunc) {
 	if timeoutMS <= 0 {
 		return context.WithCancel(ctx)
 	}
 	timeout := time.Duration(timeoutMS) * time.Millisecond
-	return context.WithTimeoutCause(ctx, timeout-min(timeout/20, 500*time.Millisecond), &timeoutError{timeout})
+	return context.WithTimeoutCause(ctx, timeout-min(timeout/20, 500*time.Millisecond)-held, &timeoutError{timeout})
 }
 
 // ended decides what becomes of a job whose handler returned.

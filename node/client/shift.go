@@ -18,7 +18,8 @@ type shift struct {
 	events chan func()
 	over   chan struct{} // closed when nobody reads events any more
 
-	running map[string]*run // by lease
+	running map[string]*run // by lease, those that are held too
+	held    []*run          // claimed beyond the concurrency, in their order
 	pending []outcome       // what the node has not been told yet
 
 	claim  lane // asks for jobs
@@ -113,6 +114,7 @@ func (s *shift) step(now time.Time) {
 		s.cancel() // a call that hangs
 	}
 	s.giveUp(now)
+	s.startHeld(now)
 	s.startClaim(now)
 	s.startSettle(now)
 	s.startBeat(now)
@@ -166,6 +168,9 @@ func (s *shift) stop(now time.Time, grace time.Duration) {
 	}
 	s.stopping = true
 	s.graceEnd = end
+	for len(s.held) > 0 {
+		s.withdraw(s.held[0], ErrStopped)
+	}
 	if s.claim.busy && s.claimWaits {
 		s.endClaim()
 	}

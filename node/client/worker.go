@@ -27,6 +27,7 @@ type WorkerOptions struct {
 	Handlers    map[string]Handler // by the type of the job
 	Default     Handler            // for every other type; nil: such a job fails
 	Concurrency int                // handlers at a time; 0: 1
+	Prefetch    int                // jobs that are held for the next free handler, on top
 	Lease       time.Duration      // how long a job outlives a worker that is gone; 0: 30 s
 	// Grace is how long handlers may go on after Run's context ended; 0: 30 s,
 	// negative: not at all.
@@ -52,6 +53,9 @@ func (o WorkerOptions) Validate() error {
 	}
 	if o.Concurrency < 0 || o.Concurrency > MaxItems {
 		errs = append(errs, fmt.Errorf("concurrency %d is not between 1 and %d", o.Concurrency, MaxItems))
+	}
+	if o.Prefetch < 0 || o.Prefetch > MaxItems-max(o.Concurrency, 1) {
+		errs = append(errs, fmt.Errorf("prefetch %d is not between 0 and %d less the concurrency", o.Prefetch, MaxItems))
 	}
 	if o.Lease != 0 && (o.Lease < MinLease || o.Lease > MaxLease) {
 		errs = append(errs, fmt.Errorf("a lease of %s is not between %s and %s", o.Lease, MinLease, MaxLease))

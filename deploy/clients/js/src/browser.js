@@ -3,6 +3,7 @@ export { Client } from "./client.js";
 export {
   Cancelled,
   DiskFull,
+  Exists,
   Fatal,
   Forbidden,
   HoldfastError,
@@ -15,6 +16,7 @@ export {
   NotFound,
   NotPrimary,
   QueueFull,
+  RateLimited,
   ReplicatedUnavailable,
   ReplicationBehind,
   Snooze,

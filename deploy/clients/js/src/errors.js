@@ -18,8 +18,10 @@ export class MethodNotAllowed extends HoldfastError {}
 export class LeaseLost extends HoldfastError {}
 export class IdempotencyConflict extends HoldfastError {}
 export class WrongState extends HoldfastError {}
+export class Exists extends HoldfastError {}
 export class TooLarge extends HoldfastError {}
 export class QueueFull extends HoldfastError {}
+export class RateLimited extends HoldfastError {}
 export class Internal extends HoldfastError {}
 export class UnknownOutcome extends HoldfastError {}
 export class Unavailable extends HoldfastError {}
@@ -37,8 +39,10 @@ const byCode = {
   lease_lost: LeaseLost,
   idempotency_conflict: IdempotencyConflict,
   wrong_state: WrongState,
+  exists: Exists,
   too_large: TooLarge,
   queue_full: QueueFull,
+  rate_limited: RateLimited,
   internal: Internal,
   unknown_outcome: UnknownOutcome,
   unavailable: Unavailable,

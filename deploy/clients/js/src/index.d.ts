@@ -24,6 +24,8 @@ export interface Spec {
   tags?: Record<string, string>;
   expires_at_ms?: number;
   durability?: Durability;
+  /** Of W3C Trace Context; handed on with the claim. */
+  traceparent?: string;
 }
 
 /** How long a failed job waits. */
@@ -76,6 +78,7 @@ export interface Claimed<Payload = any> {
   tags?: Record<string, string>;
   run_at_ms: number;
   created_at_ms: number;
+  traceparent?: string;
   lease: string;
   lease_until_ms: number;
 }
@@ -154,6 +157,9 @@ export interface Job<Payload = any> {
   finished_at_ms: number | null;
   expires_at_ms: number | null;
   archived_at_ms: number | null;
+  traceparent?: string;
+  /** The token lacks the scope payload: payload, result and progress are left out. */
+  payload_hidden?: boolean;
   /** Runs that did not end well, oldest first; not in lists. */
   runs?: JobRun[];
 }
@@ -207,6 +213,8 @@ export interface Queue {
   oldest_queued_at_ms: number | null;
   /** In a list those that differ from the default; of one queue all. */
   settings?: QueueSettings;
+  /** Of one queue: those that differ from the default. */
+  own_settings?: QueueSettings;
 }
 
 export interface QueueSettings {
@@ -468,9 +476,9 @@ export class HoldfastError extends Error {
 export class Invalid extends HoldfastError {}
 /** 400: this node cannot give durability "replicated". */
 export class ReplicatedUnavailable extends HoldfastError {}
-/** 401: the token is missing or wrong. */
+/** 401: the token is missing, unknown, revoked or expired. */
 export class Unauthorized extends HoldfastError {}
-/** 403: the token does not allow it. */
+/** 403: the token lacks a scope or the queue. */
 export class Forbidden extends HoldfastError {}
 /** 404: no such job, queue or path. */
 export class NotFound extends HoldfastError {}
@@ -482,10 +490,14 @@ export class LeaseLost extends HoldfastError {}
 export class IdempotencyConflict extends HoldfastError {}
 /** 409: the job's state does not allow it. */
 export class WrongState extends HoldfastError {}
+/** 409: there is one of this name. */
+export class Exists extends HoldfastError {}
 /** 413: a payload, result or body is over its limit. */
 export class TooLarge extends HoldfastError {}
 /** 429: the queue has as many waiting jobs as its max_depth. */
 export class QueueFull extends HoldfastError {}
+/** 429: too many wrong access tokens from one address. */
+export class RateLimited extends HoldfastError {}
 /** 500: a fault of the node; its log says more. */
 export class Internal extends HoldfastError {}
 /** 503: it may or may not have taken effect. */

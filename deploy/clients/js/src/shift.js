@@ -1,4 +1,4 @@
-import { Cancelled, LeaseLost, Stopped, refused } from "./errors.js";
+import { LeaseLost, Stopped, refused } from "./errors.js";
 import { Heartbeat } from "./heartbeat.js";
 import { Lane } from "./lane.js";
 import { Batch, Outcome } from "./outcome.js";
@@ -288,7 +288,7 @@ export class Shift {
     this.settling.add(new Outcome(kind, job, { result, error }, run.leaseEnd + this.options.leaseMs));
   }
 
-  /** Ends a run that has lost its lease, or whose job was cancelled. */
+  /** Ends a run that is not wanted any more. A job that is held is given back if it is still ours. */
   withdraw(run, reason, lost) {
     run.lost ||= lost;
     if (run.started) {
@@ -299,7 +299,7 @@ export class Shift {
     if (at < 0) return;
     this.held.splice(at, 1);
     this.runs.delete(run.job.lease);
-    if (!run.lost && reason instanceof Cancelled) this.#giveBack(run.job, performance.now());
+    if (!run.lost) this.#giveBack(run.job, performance.now());
   }
 
   /** Without word from the node for as long as a lease, another may have the job. */
