@@ -2,6 +2,11 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
 
 	"holdfast/queue"
 	"holdfast/replicate"
@@ -23,4 +28,36 @@ func WithOpen(cfg Config, open func(ctx context.Context, path string, opts queue
 func WithAcquire(cfg Config, acquire func(ctx context.Context, opts replicate.Options) (Primary, error)) Config {
 	cfg.acquire = acquire
 	return cfg
+}
+
+// WithTimeouts returns cfg with other limits on the time that the head of a
+// request may take, and all of it.
+func WithTimeouts(cfg Config, head, whole time.Duration) Config {
+	cfg.headerTimeout, cfg.requestTimeout = head, whole
+	return cfg
+}
+
+// Routes returns the route table, by method and path, and which of them has an
+// entry in needs.
+func Routes() map[string]bool {
+	out := map[string]bool{}
+	for _, rt := range NewAPI(Config{}).routes() {
+		name := rt.method + " " + rt.path
+		_, out[name] = needs[name]
+	}
+	return out
+}
+
+// Needs returns the routes that needs has.
+func Needs() []string { return slices.Sorted(maps.Keys(needs)) }
+
+// OpenCertificate returns what a TLS server asks for its certificate, by a
+// clock of the test's.
+func OpenCertificate(certFile, keyFile string, log *slog.Logger, now func() time.Time) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+	c, err := openCertificate(certFile, keyFile, log)
+	if err != nil {
+		return nil, err
+	}
+	c.now, c.looked = now, now()
+	return c.get, nil
 }
