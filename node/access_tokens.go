@@ -21,7 +21,6 @@ type TokenStore interface {
 	CreateAccessToken(ctx context.Context, t queue.AccessToken) (queue.AccessToken, queue.Seq, error)
 	RevokeAccessToken(ctx context.Context, id int64) (queue.Seq, error)
 	AuditTrail(ctx context.Context, before int64, limit int) ([]queue.AuditEntry, error)
-	Note(ctx context.Context) error
 }
 
 func tokenStore(s Store) (TokenStore, error) {

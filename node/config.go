@@ -71,8 +71,10 @@ type Config struct {
 	// when the node serves requests.
 	OnReady func(url string)
 
-	open    opener   // nil: queue.Open
-	acquire acquirer // nil: replicate.Acquire
+	headerTimeout  time.Duration // 0: that of server.go
+	requestTimeout time.Duration // likewise
+	open           opener        // nil: queue.Open
+	acquire        acquirer      // nil: replicate.Acquire
 }
 
 // ConfigError lists everything that is wrong with a Config.
@@ -146,6 +148,8 @@ func (c Config) withDefaults() Config {
 	c.Embedded = c.Embedded || Embedded(c.Data, c.Replication.Replica)
 	c.Node = cmp.Or(c.Node, defaultNode())
 	c.Advertise = cmp.Or(c.Advertise, c.Replication.Advertise)
+	c.headerTimeout = cmp.Or(c.headerTimeout, headerTimeout)
+	c.requestTimeout = cmp.Or(c.requestTimeout, requestTimeout)
 	if c.open == nil {
 		c.open = openQueue
 	}

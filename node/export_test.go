@@ -2,7 +2,12 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
+	"log/slog"
+	"maps"
 	"net"
+	"slices"
+	"time"
 
 	"holdfast/queue"
 	"holdfast/replicate"
@@ -29,4 +34,25 @@ func WithAcquire(cfg Config, acquire func(ctx context.Context, opts replicate.Op
 // FlyURL is what a machine of Fly.io with such an environment calls itself.
 func FlyURL(getenv func(string) string, bound net.Addr) string {
 	return thisFlyMachine(getenv).url(bound)
+}
+
+// WithTimeouts returns cfg with other limits on the time that the head of a
+// request may take, and all of it.
+func WithTimeouts(cfg Config, head, whole time.Duration) Config {
+	cfg.headerTimeout, cfg.requestTimeout = head, whole
+	return cfg
+}
+
+// Needs returns the routes that needs has.
+func Needs() []string { return slices.Sorted(maps.Keys(needs)) }
+
+// OpenCertificate returns what a TLS server asks for its certificate, by a
+// clock of the test's.
+func OpenCertificate(certFile, keyFile string, log *slog.Logger, now func() time.Time) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+	c, err := openCertificate(certFile, keyFile, log)
+	if err != nil {
+		return nil, err
+	}
+	c.now, c.looked = now, now()
+	return c.get, nil
 }

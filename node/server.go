@@ -34,9 +34,9 @@ func newServer(handler http.Handler, cfg Config) *http.Server {
 	return &http.Server{
 		Handler:           handler,
 		Protocols:         protocols,
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       requestTimeout,
-		WriteTimeout:      requestTimeout,
+		ReadHeaderTimeout: cfg.headerTimeout,
+		ReadTimeout:       cfg.requestTimeout,
+		WriteTimeout:      cfg.requestTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelWarn),

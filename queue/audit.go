@@ -42,13 +42,6 @@ func auditOf(ctx context.Context) *Audit {
 	return a
 }
 
-// Note leaves the entry of WithAudit for something that changes nothing else.
-//
-// Errors: ErrUnknownOutcome, ErrClosed, ctx.Err().
-func (q *Queue) Note(ctx context.Context) error {
-	return q.do(ctx, &op{admin: func(*round) error { return nil }})
-}
-
 // audit writes the entry of an operation that succeeded.
 func (r *round) audit(o *op) error {
 	a := o.audit

@@ -70,7 +70,9 @@ func serve(c *cli.Context) error {
 		AdminToken:  admin,
 		TLSCert:     c.String("tls-cert"),
 		TLSKey:      c.String("tls-key"),
-		OnReady:     func(url string) { hello(c.App.Writer, url, data, cfg.ReplicaURL(), info.Version, admin != "") },
+		OnReady: func(url string) {
+			hello(c.App.Writer, url, data, cfg.ReplicaURL(), info.Version, admin != "" || node.BeyondLoopback(c.String("listen")))
+		},
 	}
 	if err := supervised(&run); err != nil {
 		return err

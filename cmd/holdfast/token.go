@@ -151,7 +151,7 @@ func auditCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "audit",
 		Usage: "show what was changed by hand, by whom and when",
-		Description: "Retries, cancellations, settings, tokens and exports of the last year, the newest first.\n\n" +
+		Description: "Retries, cancellations, deletions, settings and tokens of the last year, the newest first.\n\n" +
 			"Examples:\n  holdfast audit\n  holdfast audit --limit 1000 --json",
 		Flags: clientFlags(
 			&cli.IntFlag{Name: "limit", Usage: "how many entries", Value: 100, Action: positive[int]("limit")},
