@@ -67,6 +67,9 @@ func (g *guard) authorize(action sqlite.AuthorizerActionCode, arg1, arg2, databa
 // conditions and orders, so that nothing of it can be found out.
 func (g *guard) read(table, column, database, view string) sqlite.AuthorizerReturnCode {
 	columns, known := tables[table]
+	if !known && column == "" && database == "" && g.stmt.defines(table) {
+		return sqlite.AuthorizerOK // a table of the statement's own, of which no column is read
+	}
 	if !known || database != "" && !strings.EqualFold(database, "main") {
 		return g.deny("the table " + clip(table) + " is not available here")
 	}
@@ -103,12 +106,12 @@ func admit(s *statement) error {
 	switch first := s.tokens[0]; {
 	case s.recursive():
 		return &stmtError{"recursive queries are not available here", codeAuth}
+	case s.writes():
+		return errReadOnly
 	case s.has("using", "natural"):
 		// SQLite makes up the columns of such a join without asking, and so
 		// tells whether a hidden one has some value.
 		return &stmtError{"joins by USING and NATURAL are not available here; write ON", codeAuth}
-	case s.writes():
-		return errReadOnly
 	case first.is("attach"), first.is("detach"):
 		return &stmtError{"other databases are not available here", codeAuth}
 	}

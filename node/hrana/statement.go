@@ -1,6 +1,7 @@
 package hrana
 
 import (
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,43 @@ func (s *statement) has(words ...string) bool {
 	})
 }
 
+// tableOf is a common table expression: its name, in lower case, and its body.
+type tableOf struct {
+	name string
+	body []token
+}
+
+// own yields what looks like the statement's common table expressions.
+func (s *statement) own() iter.Seq[tableOf] {
+	return func(yield func(tableOf) bool) {
+		for i, t := range s.tokens {
+			if !t.is("as") {
+				continue
+			}
+			open := i + 1
+			for open < len(s.tokens) && (s.tokens[open].is("not") || s.tokens[open].is("materialized")) {
+				open++
+			}
+			if open == len(s.tokens) || !s.tokens[open].sign('(') {
+				continue
+			}
+			if name := s.nameBefore(i); name != "" && !yield(tableOf{name, s.tokens[open:s.closing(open)]}) {
+				return
+			}
+		}
+	}
+}
+
+// defines reports whether a common table expression has this name.
+func (s *statement) defines(name string) bool {
+	for t := range s.own() {
+		if t.name == name {
+			return true
+		}
+	}
+	return false
+}
+
 // recursive reports whether a common table expression of the statement may
 // refer to itself, which is what makes it recursive; the word RECURSIVE is
 // not needed for that. In SQLite the name must then be in the body. What only
@@ -27,21 +65,10 @@ func (s *statement) recursive() bool {
 		if t.is("with") && i+1 < len(s.tokens) && s.tokens[i+1].is("recursive") {
 			return true
 		}
-		if !t.is("as") {
-			continue
-		}
-		open := i + 1
-		for open < len(s.tokens) && (s.tokens[open].is("not") || s.tokens[open].is("materialized")) {
-			open++
-		}
-		if open == len(s.tokens) || !s.tokens[open].sign('(') {
-			continue
-		}
-		name := s.nameBefore(i)
-		for _, inner := range s.tokens[open:s.closing(open)] {
-			if name != "" && inner.name() == name {
-				return true
-			}
+	}
+	for t := range s.own() {
+		if slices.ContainsFunc(t.body, func(inner token) bool { return inner.name() == t.name }) {
+			return true
 		}
 	}
 	return false

@@ -11,7 +11,7 @@ const (
 	watchEvery = 10 * time.Millisecond
 	// maxMemory is how much more memory than at its start the process may hold
 	// while a query runs. A sort in memory is bounded by nothing else.
-	maxMemory = 64 << 20
+	maxMemory = 32 << 20
 )
 
 // watch ends what a connection runs at a deadline, and when it needs too much
