@@ -9,7 +9,7 @@ import (
 // transaction, before the first round: another epoch, and leases that were
 // made by another process, perhaps by another clock.
 func (w *writer) boot(ctx context.Context) (err error) {
-	var committedAt, fileEpoch int64
+	var committedAt, fileEpoch, until int64
 	if err := w.conn.QueryRowContext(ctx, "select seq, next_id, committed_at from counts where id=0").Scan(&w.seq, &w.nextID, &committedAt); err != nil {
 		return err
 	}
@@ -25,7 +25,14 @@ func (w *writer) boot(ctx context.Context) (err error) {
 	// A new epoch gives its ids a range of their own: an id that was lost with
 	// the primary before is never given again.
 	w.nextID = max(w.nextID, (w.epoch-1)<<36, 1)
+	if err := w.conn.QueryRowContext(ctx, pausedUntil).Scan(&until); err != nil {
+		return err
+	}
 	now := w.clock.read()
+	if left := until - now.wall; left > 0 {
+		w.due.paused = now.mono + min(left, stepPause)
+		w.due.kept = w.due.paused
+	}
 	if gap := now.wall - committedAt; committedAt > 0 && (gap > stepPause || gap < -maxDrift) {
 		w.due.paused = now.mono + stepPause // a long stop, or a clock that was set
 	}

@@ -109,6 +109,29 @@ func TestKeysAfterAStep(t *testing.T) {
 			t.Errorf("an hour later: %+v, want a new job", in)
 		}
 	})
+	t.Run("and a restart soon after", func(t *testing.T) {
+		q, clock, path := newFake(t)
+		id := finish(t, q)
+		clock.set(30 * day)
+		mustEnqueue(t, q, Spec{Queue: "mail"}) // the file's last commit is by the new clock
+		for range 3 {
+			clock.pass(15 * time.Minute)
+			if err := q.Close(); err != nil {
+				t.Fatal(err)
+			}
+			q = openFake(t, path, clock, Options{})
+			keepHouse(t, q)
+			mustJob(t, q, id) // is there still, long past its retention
+			if in := mustEnqueue(t, q, spec)[0]; in.ID != id {
+				t.Errorf("after the restart: %+v, want a duplicate of %d", in, id)
+			}
+		}
+		clock.pass(16 * time.Minute)
+		keepHouse(t, q)
+		if _, err := q.Job(ctx, id); !errors.Is(err, ErrNotFound) {
+			t.Errorf("an hour later the job is there still: %v", err)
+		}
+	})
 	t.Run("between two nodes", func(t *testing.T) {
 		q, clock, path := newFake(t)
 		clock.set(-2 * day)

@@ -15,6 +15,7 @@ type agenda struct {
 	lease     int64 // lease: the next lease ends, or ended but for an extend or ack
 	retention int64 // mono: look for old jobs
 	paused    int64 // mono: until then nothing is deleted or buried for its age, as the wall clock is in doubt
+	kept      int64 // mono: the paused that the file has
 	retained  int   // how many queues the present look for old jobs is through with
 	again     bool  // there is more to do at once
 }

@@ -229,8 +229,11 @@ func (r *modelRun) setClock() {
 func (r *modelRun) restart() {
 	newEpoch, kill := r.one(4), r.one(2)
 	r.compare()
-	var committedAt int64
+	var committedAt, until int64
 	if err := r.q.read.QueryRow("select committed_at from counts where id = 0").Scan(&committedAt); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.q.read.QueryRow(pausedUntil).Scan(&until); err != nil {
 		r.t.Fatal(err)
 	}
 	old := r.path
@@ -264,7 +267,7 @@ func (r *modelRun) restart() {
 	}
 	r.note("restart: kill %v, epoch %d, down %v", kill, r.epoch, down)
 	r.q = openFake(r.t, r.path, r.clock, Options{Epoch: r.epoch, OnChange: r.seen.told})
-	r.m.restart(r.clock, committedAt, newEpoch)
+	r.m.restart(r.clock, committedAt, until, newEpoch)
 	r.sync()
 	r.compare()
 }

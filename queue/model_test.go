@@ -318,9 +318,9 @@ func (m *model) retry(j *modelJob) {
 }
 
 // restart is what Open does to runs, with a clock that begins at the wall.
-func (m *model) restart(c *fakeClock, committedAt int64, newEpoch bool) {
+func (m *model) restart(c *fakeClock, committedAt, until int64, newEpoch bool) {
 	m.read(c)
-	m.turns, m.shift, m.paused = &turns{}, m.wall-m.mono, 0
+	m.turns, m.shift, m.paused = &turns{}, m.wall-m.mono, m.mono+min(max(until-m.wall, 0), stepPause)
 	if gap := m.wall - committedAt; committedAt > 0 && (gap > stepPause || gap < -maxDrift) {
 		m.paused = m.mono + stepPause
 	}

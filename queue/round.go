@@ -183,6 +183,12 @@ func (r *round) commit() error {
 	if _, err := w.st.closeRound.Exec(w.seq+1, r.nextID, r.now.wall); err != nil {
 		return fmt.Errorf("count: %w", err)
 	}
+	if p := r.next.paused; p > r.now.mono && p != r.next.kept { // so that a restart does not end it
+		if _, err := w.st.keepPause.Exec(r.now.wall + p - r.now.mono); err != nil {
+			return fmt.Errorf("keep the pause: %w", err)
+		}
+		r.next.kept = p
+	}
 	if _, err := w.st.commit.Exec(); err != nil {
 		if isFull(err) {
 			return err // its last frame was not written: the transaction did not happen

@@ -67,6 +67,8 @@ const (
 	nextExpiry  = `select min(expires_at) from jobs where expires_at is not null and state in (3,4)`
 	addCounts   = `update counts set blocked=blocked+?, scheduled=scheduled+?, queued=queued+?, running=running+?, done=done+?, dead=dead+?, cancelled=cancelled+?, minute=?, m_in=?, m_out=?, m_failed=?, m_dead=? where id=?`
 	closeRound  = `update counts set seq=?, next_id=?, committed_at=? where id=0`
+	keepPause   = `insert into meta(k,v) values ('paused_until',?) on conflict(k) do update set v=excluded.v`
+	pausedUntil = `select coalesce(max(v),0) from meta where k='paused_until'`
 	closeMinute = `insert into minutes(queue,minute,enqueued,done,failed,dead) values (?,?,?,?,?,?) on conflict do update set enqueued=enqueued+excluded.enqueued, done=done+excluded.done, failed=failed+excluded.failed, dead=dead+excluded.dead`
 	setQueueErr = `insert into last_errors(queue,at,error) values (?,?,?) on conflict do update set at=excluded.at, error=excluded.error`
 )
@@ -78,7 +80,7 @@ type statements struct {
 	begin, commit, rollback, savepoint, rollbackTo, releaseTo        *sql.Stmt
 	claimable, held, expired, settle, extend, setProgress, insertRun *sql.Stmt
 	trimRuns, payload, keyOwner, jobBrief, dueJobs, staleJobs        *sql.Stmt
-	nextDue, nextLease, nextExpiry, addCounts, closeRound            *sql.Stmt
+	nextDue, nextLease, nextExpiry, addCounts, closeRound, keepPause *sql.Stmt
 	closeMinute, setQueueErr, oldJobs, deleteKey, oldMinutes         *sql.Stmt
 	findType, addType, findWorker, addWorker, addQueue, addCount     *sql.Stmt
 	flag, putPayload, dropPayload, setPayload, oldest, shiftLeases   *sql.Stmt
@@ -101,7 +103,7 @@ func prepare(ctx context.Context, conn *sql.Conn) (*statements, error) {
 		&s.jobBrief: "select state, run_at, created_at from jobs where id=?",
 		&s.dueJobs:  dueJobs, &s.staleJobs: staleJobs, &s.oldJobs: oldJobs,
 		&s.nextDue: nextDue, &s.nextLease: nextLease, &s.nextExpiry: nextExpiry,
-		&s.addCounts: addCounts, &s.closeRound: closeRound, &s.closeMinute: closeMinute, &s.setQueueErr: setQueueErr,
+		&s.addCounts: addCounts, &s.closeRound: closeRound, &s.keepPause: keepPause, &s.closeMinute: closeMinute, &s.setQueueErr: setQueueErr,
 		&s.deleteKey:  "delete from keys where queue=? and key=? and job=?",
 		&s.oldMinutes: "delete from minutes where queue=? and minute<?",
 		&s.findType:   "select id from types where name=?", &s.addType: "insert into types(name) values (?)",
