@@ -46,6 +46,7 @@ type suite struct {
 // suites is every suite, in the order in which "all" runs them.
 func suites() []suite {
 	return []suite{
+		{"floor", floorSuite, nil},
 		{"http", httpSuite, nil},
 		{"replication", replicationSuite, needsStore},
 	}
