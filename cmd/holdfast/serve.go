@@ -27,6 +27,7 @@ func serveCommand() *cli.Command {
 		Flags: []cli.Flag{
 			dataFlag(), listenFlag(), configFlag(), nodeFlag(),
 			&cli.BoolFlag{Name: "no-replica", Hidden: true, Usage: "keep no copy, for benchmarks"},
+			&cli.BoolFlag{Name: "memory", Hidden: true, Usage: "keep nothing, for benchmarks"},
 			&cli.IntFlag{Name: "max-round", Hidden: true, Usage: "operations that share a commit; 0: the default"},
 		},
 		Action: serve,
@@ -46,7 +47,11 @@ func serve(c *cli.Context) error {
 	}
 	data := absolute(c.String("data"))
 	info := buildVersion()
-	return node.Run(c.Context, node.Config{
+	run := node.Run
+	if c.Bool("memory") {
+		run = node.ServeMemory
+	}
+	return run(c.Context, node.Config{
 		Data:        data,
 		Listen:      c.String("listen"),
 		Logger:      commandLogger(c),

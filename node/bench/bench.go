@@ -48,6 +48,9 @@ func suites() []suite {
 	return []suite{
 		{"floor", floorSuite, nil},
 		{"http", httpSuite, nil},
+		{"depth", depthSuite, nil},
+		{"latency", latencySuite, needsStore},
+		{"worker", workerSuite, nil},
 		{"replication", replicationSuite, needsStore},
 	}
 }

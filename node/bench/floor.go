@@ -145,13 +145,5 @@ func oneLife(ctx context.Context, q *queue.Queue, payload json.RawMessage) error
 
 // batchOnce takes jobs from end to end over HTTP, 32 a request.
 func batchOnce(ctx context.Context, e *env, jobs int) (float64, error) {
-	s, err := startServer(ctx, e, "--no-replica")
-	if err != nil {
-		return 0, err
-	}
-	defer s.stop()
-	if err := s.warmUp(ctx, batchSize); err != nil {
-		return 0, err
-	}
-	return load{s: s, jobs: 2 * jobs, batch: batchSize}.endToEnd(ctx)
+	return endToEndOnce(ctx, e, load{jobs: 2 * jobs, batch: batchSize}, "--no-replica")
 }
