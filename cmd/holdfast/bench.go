@@ -17,14 +17,15 @@ func benchCommand() *cli.Command {
 		Description: "Starts nodes of its own in a temporary directory, loads them and a yardstick in turns,\n" +
 			"and prints jobs a second and ratios. A running node is not touched, but shares the machine.\n\n" +
 			"Suites: " + strings.Join(bench.Suites(), ", ") + "; all runs each of them.\n" +
-			"The suite replication needs object storage: a bucket, named by --config, or versitygw.\n\n" +
+			"The suites latency and replication need object storage: a bucket, named by --config, or\n" +
+			"versitygw. depth and latency want 3 GB of disk in the temporary directory.\n\n" +
 			"Examples:\n" +
 			"  holdfast bench\n" +
 			"  holdfast bench --suite http --json",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "suite", Value: "http", Usage: "what to measure"},
 			&cli.IntFlag{Name: "jobs", Usage: "jobs of one measurement; 0: the suite's default"},
-			&cli.StringFlag{Name: "config", Usage: "a litestream.yml with the bucket of the suite replication, in which a new path is used"},
+			&cli.StringFlag{Name: "config", Usage: "a litestream.yml with the bucket of the suites that need one, in which a new path is used"},
 			&cli.BoolFlag{Name: "json", Usage: "print the report as one JSON object"},
 		},
 		Action: runBench,

@@ -31,6 +31,7 @@ func serveCommand() *cli.Command {
 		Flags: append([]cli.Flag{
 			dataFlag(), listenFlag(), configFlag(), nodeFlag(), userFlag(),
 			&cli.BoolFlag{Name: "no-replica", Hidden: true, Usage: "keep no copy, for benchmarks"},
+			&cli.BoolFlag{Name: "memory", Hidden: true, Usage: "keep nothing, for benchmarks"},
 			&cli.IntFlag{Name: "max-round", Hidden: true, Usage: "operations that share a commit; 0: the default"},
 		}, serverSecurityFlags()...),
 		Action: serve,
@@ -76,6 +77,9 @@ func serve(c *cli.Context) error {
 	}
 	if err := supervised(&run); err != nil {
 		return err
+	}
+	if c.Bool("memory") {
+		return node.ServeMemory(c.Context, run)
 	}
 	return node.Run(c.Context, run)
 }

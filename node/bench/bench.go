@@ -46,7 +46,11 @@ type suite struct {
 // suites is every suite, in the order in which "all" runs them.
 func suites() []suite {
 	return []suite{
+		{"floor", floorSuite, nil},
 		{"http", httpSuite, nil},
+		{"depth", depthSuite, nil},
+		{"latency", latencySuite, needsStore},
+		{"worker", workerSuite, nil},
 		{"replication", replicationSuite, needsStore},
 	}
 }

@@ -44,6 +44,19 @@ func startServer(ctx context.Context, e *env, args ...string) (*server, error) {
 
 // startServerIn is startServer in a directory, with more in the environment.
 func startServerIn(ctx context.Context, e *env, dir string, extra []string, args ...string) (*server, error) {
+	s, err := launchServer(ctx, e, dir, extra, args...)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.waitReady(ctx); err != nil {
+		s.stop()
+		return nil, fmt.Errorf("start %s: %w\n%s", s.cmd, err, s.log)
+	}
+	return s, nil
+}
+
+// launchServer does not wait until the server is ready.
+func launchServer(ctx context.Context, e *env, dir string, extra []string, args ...string) (*server, error) {
 	addr, err := freeAddr(ctx)
 	if err != nil {
 		return nil, err
@@ -60,18 +73,19 @@ func startServerIn(ctx context.Context, e *env, dir string, extra []string, args
 		_ = s.cmd.Wait() // how it ended shows in the log
 		close(s.done)
 	})
-	if err := s.waitReady(ctx); err != nil {
-		s.stop()
-		return nil, fmt.Errorf("start %s: %w\n%s", s.cmd, err, s.log)
-	}
 	return s, nil
 }
 
-// stop ends the process and removes its files. The benchmark has what it
-// wants, so nothing is gained by a graceful end.
-func (s *server) stop() {
+// kill ends the process. The benchmark has what it wants, so nothing is gained
+// by a graceful end.
+func (s *server) kill() {
 	_ = s.cmd.Process.Kill() // it may be gone already
 	s.waiter.Wait()
+}
+
+// stop kills the process and removes its files.
+func (s *server) stop() {
+	s.kill()
 	_ = os.RemoveAll(s.dir) // Run removes what is left
 }
 

@@ -21,11 +21,11 @@ const (
 func httpSuite(ctx context.Context, e *env, r *Report) error {
 	ctx, cancel := context.WithTimeout(ctx, suiteTimeout)
 	defer cancel()
-	jobs := e.jobs
-	if jobs == 0 {
-		jobs = httpJobs
-	}
+	jobs := e.size(httpJobs)
 	if err := enqueuePairs(ctx, e, jobs, r); err != nil {
+		return err
+	}
+	if err := memoryPairs(ctx, e, jobs, r); err != nil {
 		return err
 	}
 	for _, batch := range []int{1, batchSize} {
@@ -39,26 +39,15 @@ func httpSuite(ctx context.Context, e *env, r *Report) error {
 // enqueuePairs runs enqueue against ours and against the naive server in
 // turns, the first of a pair by turns too.
 func enqueuePairs(ctx context.Context, e *env, jobs int, r *Report) error {
-	kinds := [2][]string{nil, {"--max-round", "1"}}
-	var rates [2][]float64
-	var ratios []float64
-	for i := range pairs {
-		var pair [2]float64
-		for j := range kinds {
-			kind := (i + j) % len(kinds)
-			v, err := enqueueAlone(ctx, e, jobs, kinds[kind]...)
-			if err != nil {
-				return err
-			}
-			pair[kind] = v
-			rates[kind] = append(rates[kind], v)
-		}
-		ratios = append(ratios, pair[0]/pair[1])
-		e.logf("enqueue %d/%d: %.0f jobs/s, naive %.0f", i+1, pairs, pair[0], pair[1])
+	ratio, rates, err := e.pairs("enqueue, a commit each", pairs, [2]func() (float64, error){
+		func() (float64, error) { return enqueueAlone(ctx, e, jobs) },
+		func() (float64, error) { return enqueueAlone(ctx, e, jobs, "--max-round", "1") },
+	})
+	if err != nil {
+		return err
 	}
-	r.Ratios["enqueue_over_naive"] = median(ratios)
-	r.Rates["enqueue"] = median(rates[0])
-	r.Rates["enqueue_naive"] = median(rates[1])
+	r.Ratios["enqueue_over_naive"] = ratio
+	r.Rates["enqueue"], r.Rates["enqueue_naive"] = rates[0], rates[1]
 	return nil
 }
 
@@ -74,6 +63,55 @@ func enqueueAlone(ctx context.Context, e *env, jobs int, args ...string) (float6
 	}
 	v, _, err := load{s: s, jobs: jobs, batch: 1}.enqueue(ctx)
 	return v, err
+}
+
+// memoryPairs runs jobs from end to end, one a request, against ours and
+// against the same binary and routes over a store in memory.
+func memoryPairs(ctx context.Context, e *env, jobs int, r *Report) error {
+	ratio, rates, err := e.pairs("single requests, in memory", pairs, [2]func() (float64, error){
+		func() (float64, error) { return endToEndOnce(ctx, e, load{jobs: jobs, batch: 1}) },
+		func() (float64, error) { return endToEndOnce(ctx, e, load{jobs: jobs, batch: 1}, "--memory") },
+	})
+	if err != nil {
+		return err
+	}
+	r.Ratios["http_single_over_nosqlite"] = ratio
+	r.Rates["e2e_nosqlite"] = rates[1]
+	return nil
+}
+
+// pairs measures ours and a yardstick in turns, the first of a pair by turns
+// too. It returns the median ratio and the median rates.
+func (e *env) pairs(what string, n int, measure [2]func() (float64, error)) (ratio float64, rates [2]float64, err error) {
+	var all [2][]float64
+	var ratios []float64
+	for i := range n {
+		var pair [2]float64
+		for j := range pair {
+			kind := (i + j) % len(pair)
+			if pair[kind], err = measure[kind](); err != nil {
+				return 0, rates, err
+			}
+			all[kind] = append(all[kind], pair[kind])
+		}
+		ratios = append(ratios, pair[0]/pair[1])
+		e.logf("%s %d/%d: %.0f jobs/s, the yardstick %.0f", what, i+1, n, pair[0], pair[1])
+	}
+	return median(ratios), [2]float64{median(all[0]), median(all[1])}, nil
+}
+
+// endToEndOnce measures a load on a new server.
+func endToEndOnce(ctx context.Context, e *env, l load, args ...string) (float64, error) {
+	s, err := startServer(ctx, e, args...)
+	if err != nil {
+		return 0, err
+	}
+	defer s.stop()
+	if err := s.warmUp(ctx, l.batch); err != nil {
+		return 0, err
+	}
+	l.s = s
+	return l.endToEnd(ctx)
 }
 
 // jobLife measures enqueue, process and both at once in requests of batch

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -13,18 +14,23 @@ import (
 )
 
 const (
-	connections = 64
-	payloadSize = 100 // bytes of JSON
-	patience    = 8 * time.Second
+	connections     = 64
+	payloadSize     = 100 // bytes of JSON
+	defaultPatience = 8 * time.Second
 )
 
 // load is one measurement against one server: jobs in requests of batch. A
 // load ends early when its patience does, so that a slow disk bounds the time
 // of a suite and not its size.
 type load struct {
-	s     *server
-	jobs  int // rounded up to whole requests
-	batch int
+	s        *server
+	jobs     int // rounded up to whole requests
+	batch    int
+	patience time.Duration // 0: defaultPatience
+}
+
+func (l load) patient(start time.Time) bool {
+	return time.Since(start) < cmp.Or(l.patience, defaultPatience)
 }
 
 // rate is jobs a second from start to end.
@@ -54,7 +60,7 @@ func (l load) enqueue(ctx context.Context) (float64, int, error) {
 	start := time.Now()
 	err := each(ctx, l.s.addr, connections, func(_ int, c *conn) error {
 		req := newEnqueueRequest(l.batch, "")
-		for time.Since(start) < patience {
+		for l.patient(start) {
 			if taken.Add(int64(l.batch)) >= int64(l.jobs+l.batch) {
 				return nil
 			}
@@ -76,7 +82,7 @@ func (l load) process(ctx context.Context) (float64, error) {
 	var done atomic.Int64
 	err := each(ctx, l.s.addr, connections, func(i int, c *conn) error {
 		w := newWorker(c, i, l.batch, 0)
-		for time.Since(start) < patience {
+		for l.patient(start) {
 			acked, err := w.next()
 			if err != nil {
 				return err
