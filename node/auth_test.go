@@ -256,9 +256,16 @@ func TestRestrictedQueues(t *testing.T) {
 	})
 	t.Run("an admin of some queues changes those alone", func(t *testing.T) {
 		for _, one := range []struct{ method, path, body string }{
-			{"POST", "/v1/jobs/4/cancel", ""}, {"DELETE", "/v1/jobs/4", ""}, {"POST", "/v1/queues/secret/pause", ""}, {"PATCH", "/v1/queues/secret", `{"max_attempts":2}`},
-			{"PATCH", "/v1/queues/new", `{"create":true}`}, {"POST", "/v1/dead/retry", `{"queue":"secret"}`}, {"GET", "/v1/tokens", ""}, {"GET", "/v1/audit", ""},
-			{"POST", "/v1/tokens", `{"name":"all","scopes":["admin"]}`}, {"DELETE", "/v1/tokens/1", ""},
+			{"POST", "/v1/jobs/4/cancel", ""},
+			{"DELETE", "/v1/jobs/4", ""},
+			{"POST", "/v1/queues/secret/pause", ""},
+			{"PATCH", "/v1/queues/secret", `{"max_attempts":2}`},
+			{"PATCH", "/v1/queues/new", `{"create":true}`},
+			{"POST", "/v1/dead/retry", `{"queue":"secret"}`},
+			{"GET", "/v1/tokens", ""},
+			{"GET", "/v1/audit", ""},
+			{"POST", "/v1/tokens", `{"name":"all","scopes":["admin"]}`},
+			{"DELETE", "/v1/tokens/1", ""},
 		} {
 			wantError(t, f.as(admin, one.method, one.path, one.body), 403, client.CodeForbidden, "")
 		}

@@ -11,11 +11,18 @@
 // [API] is the HTTP side alone. It knows the queue through the interface
 // [Store] and can therefore serve something else, such as a store in memory. A
 // request passes the guard against browsers (guard.go), then one route table
-// (routes.go) on the standard ServeMux. A handler reads a wire type of package
+// (routes.go) on the standard ServeMux, where its token is looked at. A handler reads a wire type of package
 // node/client, calls the store once and answers a wire type; when it returns
 // an error instead, apierror.go alone decides what code and status the client
 // sees, and that the cause of an internal error goes to the log and nowhere
 // else.
+//
+// Access tokens are in the queue's file, and all of them in memory (auth_gate.go).
+// What a route asks of a token stands in auth_routes.go; one that is missing
+// there asks for everything. A token for some queues is checked against the
+// queue or the job that the path names before the handler runs; handlers whose
+// bodies name queues, or whose answers have several, check that themselves
+// (auth_queues.go). Changes by hand leave an audit entry in their own commit.
 //
 // [Source] lets a worker of package node/client take its jobs from a queue in
 // the same process, by the same conversions. [Examine] looks at what a node left.
@@ -36,9 +43,9 @@
 //
 // # Caveats
 //
-// There are no tokens yet: whoever can connect may do everything. So a node
-// listens on loopback only, and refuses what a web page could make a browser
-// send there.
+// As long as there is no access token, whoever can connect may do everything.
+// So a node without one listens on loopback only, and refuses what a web page
+// could make a browser send there.
 //
 // Bodies are checked strictly, but field names are matched without regard to
 // case and the last of two equal names wins, as encoding/json has it.

@@ -31,7 +31,8 @@
 // [Queue.Job], [Queue.Wait], [Queue.Jobs], [Queue.Queues], [Queue.Throughput]
 // and [Queue.Export] look; [Queue.UpdateQueue], [Queue.Cancel], [Queue.Retry],
 // [Queue.Archive], [Queue.Delete], [Queue.RetryDead] and [Queue.ArchiveDead]
-// are for people. [Queue.Close] when done.
+// are for people, and leave an entry in [Queue.AuditTrail] for a context of
+// [WithAudit]. [Queue.CreateAccessToken] keeps a token for a node's clients. [Queue.Close] when done.
 //
 // # Caveats
 //

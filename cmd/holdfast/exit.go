@@ -90,6 +90,7 @@ var kinds = []struct {
 	{isErr(client.ErrLeaseLost), exitConflict, ""},
 	{isErr(client.ErrIdempotencyConflict), exitConflict, ""},
 	{isErr(client.ErrWrongState), exitConflict, ""},
+	{isErr(client.ErrExists), exitConflict, ""},
 	// The node found the mistake in the arguments, not we.
 	{isErr(&client.Error{Code: client.CodeInvalid}), exitUsage, ""},
 	{isErr(client.ErrTooLarge), exitUsage, ""},

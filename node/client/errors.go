@@ -58,6 +58,7 @@ var (
 	ErrLeaseLost           = &Error{Code: CodeLeaseLost}
 	ErrIdempotencyConflict = &Error{Code: CodeIdempotencyConflict}
 	ErrWrongState          = &Error{Code: CodeWrongState}
+	ErrExists              = &Error{Code: CodeExists}
 	ErrTooLarge            = &Error{Code: CodeTooLarge}
 	ErrQueueFull           = &Error{Code: CodeQueueFull}
 	ErrUnknownOutcome      = &Error{Code: CodeUnknownOutcome}
