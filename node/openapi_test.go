@@ -133,6 +133,10 @@ func TestOpenAPIHasEveryCode(t *testing.T) {
 	if !slices.Equal(documented, codes) {
 		t.Errorf("documented are %v, there are %v", documented, codes)
 	}
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range codes {
 		row := "| `" + c + "` | " + strconv.Itoa(node.StatusOf(c)) + " |"
 		if c == string(client.CodeTooSlow) {
@@ -140,6 +144,9 @@ func TestOpenAPIHasEveryCode(t *testing.T) {
 		}
 		if !strings.Contains(table, row) {
 			t.Errorf("the table of codes lacks %q", row)
+		}
+		if !strings.Contains(string(readme), row) {
+			t.Errorf("README lacks %q", row)
 		}
 	}
 }
