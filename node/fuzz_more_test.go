@@ -195,8 +195,10 @@ func FuzzPaths(f *testing.F) {
 // FuzzSpecHeaders sends the headers of POST /v1/jobs.
 func FuzzSpecHeaders(f *testing.F) {
 	for _, seed := range [][2]string{
-		{"key", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, {`"a\"b\\"`, "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x"},
-		{`"`, "00-" + strings.Repeat("0", 32) + "-b7ad6b7169203331-01"}, {"", ""},
+		{"key", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+		{`"a\"b\\"`, "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x"},
+		{`"`, "00-" + strings.Repeat("0", 32) + "-b7ad6b7169203331-01"},
+		{"", ""},
 	} {
 		f.Add(seed[0], seed[1])
 	}
