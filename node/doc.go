@@ -24,6 +24,13 @@
 // bodies name queues, or whose answers have several, check that themselves
 // (auth_queues.go). Changes by hand leave an audit entry in their own commit.
 //
+// The document at /openapi.json (openapi.yaml) is written by hand. Tests hold it to
+// the routes, to the wire types, and to each answer that a test of the API gets.
+//
+// GET /v1/events streams what happens. The queue hands what each commit changed
+// to one feed (feed.go), which keeps the last of it for all streams together and
+// never waits for one; events.go sends it on, at the pace of each client.
+//
 // [Source] lets a worker of package node/client take its jobs from a queue in
 // the same process, by the same conversions. [Examine] looks at what a node left.
 //

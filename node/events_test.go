@@ -403,3 +403,38 @@ func TestStopEndsWaits(t *testing.T) {
 	c.Close()
 	wantGoroutines(t, before)
 }
+
+func TestEventsOverHTTP2(t *testing.T) {
+	n := start(t, node.Config{})
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: protocols}
+	defer transport.CloseIdleConnections()
+	c, err := client.New(n.url, client.Options{HTTPClient: &http.Client{Transport: transport}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, last := 0, error(nil)
+	for event, err := range c.Events(t.Context(), "") {
+		switch {
+		case err != nil:
+			last = err
+		case event.Position != nil && events == 0:
+			if _, err := c.Enqueue(t.Context(), client.Spec{Queue: "mail"}); err != nil {
+				t.Fatal(err)
+			}
+		case event.Changes != nil:
+			var g errgroup.Group
+			g.Go(n.stop)
+			defer func() {
+				if err := g.Wait(); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		events++
+	}
+	if !errors.Is(last, client.ErrUnavailable) || events < 3 {
+		t.Errorf("got %d events, then %v", events, last)
+	}
+}

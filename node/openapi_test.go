@@ -133,6 +133,10 @@ func TestOpenAPIHasEveryCode(t *testing.T) {
 	if !slices.Equal(documented, codes) {
 		t.Errorf("documented are %v, there are %v", documented, codes)
 	}
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range codes {
 		row := "| `" + c + "` | " + strconv.Itoa(node.StatusOf(c)) + " |"
 		if c == string(client.CodeTooSlow) {
@@ -140,6 +144,9 @@ func TestOpenAPIHasEveryCode(t *testing.T) {
 		}
 		if !strings.Contains(table, row) {
 			t.Errorf("the table of codes lacks %q", row)
+		}
+		if !strings.Contains(string(readme), row) {
+			t.Errorf("README lacks %q", row)
 		}
 	}
 }
@@ -175,14 +182,59 @@ func codesOf(t *testing.T) []string {
 
 // wireTypes are the JSON of the API. Each has a schema of its name.
 var wireTypes = []any{
-	client.Spec{}, client.Backoff{}, client.Enqueued{}, client.EnqueuedBatch{}, client.ClaimRequest{}, client.Claims{}, client.Claimed{},
-	client.Ack{}, client.Fail{}, client.Release{}, client.Snoozing{}, client.Extend{}, client.AckRequest{}, client.FailRequest{},
-	client.ReleaseRequest{}, client.SnoozeRequest{}, client.ExtendRequest{}, client.Results{}, client.Result{}, client.ErrorBody{},
-	client.ErrorAnswer{}, client.Job{}, client.Run{}, client.Jobs{}, client.RetryRequest{}, client.Counts{}, client.Health{},
-	client.QueueHealth{}, client.Replication{}, client.ReplicationStatus{}, client.Requests{}, client.Node{}, client.Version{}, client.Ready{},
-	client.Queues{}, client.Queue{}, client.QueueSettings{}, client.QueuePatch{}, client.Throughput{}, client.Minute{}, client.DeadRequest{},
-	client.DeadStep{}, client.Deleted{}, client.Changes{}, client.Change{}, client.Position{},
-	client.Handover{}, client.TokenRequest{}, client.Token{}, client.Tokens{}, client.Revoked{}, client.AuditEntry{}, client.AuditPage{},
+	client.Spec{},
+	client.Backoff{},
+	client.Enqueued{},
+	client.EnqueuedBatch{},
+	client.ClaimRequest{},
+	client.Claims{},
+	client.Claimed{},
+	client.Ack{},
+	client.Fail{},
+	client.Release{},
+	client.Snoozing{},
+	client.Extend{},
+	client.AckRequest{},
+	client.FailRequest{},
+	client.ReleaseRequest{},
+	client.SnoozeRequest{},
+	client.ExtendRequest{},
+	client.Results{},
+	client.Result{},
+	client.ErrorBody{},
+	client.ErrorAnswer{},
+	client.Job{},
+	client.Run{},
+	client.Jobs{},
+	client.RetryRequest{},
+	client.Counts{},
+	client.Health{},
+	client.QueueHealth{},
+	client.Replication{},
+	client.ReplicationStatus{},
+	client.Requests{},
+	client.Node{},
+	client.Version{},
+	client.Ready{},
+	client.Queues{},
+	client.Queue{},
+	client.QueueSettings{},
+	client.QueuePatch{},
+	client.Throughput{},
+	client.Minute{},
+	client.DeadRequest{},
+	client.DeadStep{},
+	client.Deleted{},
+	client.Changes{},
+	client.Change{},
+	client.Position{},
+	client.Handover{},
+	client.TokenRequest{},
+	client.Token{},
+	client.Tokens{},
+	client.Revoked{},
+	client.AuditEntry{},
+	client.AuditPage{},
 }
 
 func TestOpenAPIHasEveryField(t *testing.T) {
@@ -359,7 +411,10 @@ func everyOperation(t *testing.T, call func(method, path, body string) []byte) {
 	call("GET", "/v1/jobs/1?wait_ms=10", "")
 	call("GET", "/v1/jobs/4711", "")
 	for _, s := range [][2]string{
-		{"ack", `,"result":{"n":1}`}, {"fail", `,"error":"no","retry_in_ms":null`}, {"release", ""}, {"snooze", `,"delay_ms":1000`},
+		{"ack", `,"result":{"n":1}`},
+		{"fail", `,"error":"no","retry_in_ms":null`},
+		{"release", ""},
+		{"snooze", `,"delay_ms":1000`},
 		{"extend", `,"lease_ms":60000,"progress":50`},
 	} {
 		single(s[0], s[1])

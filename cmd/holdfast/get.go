@@ -68,6 +68,7 @@ func printJob(w io.Writer, j client.Job, now time.Time) error {
 	}
 	add("error kind"+before, j.ErrorFP)
 	add("tags", tagText(j.Tags))
+	add("trace", j.Traceparent)
 	add("timeout", (time.Duration(j.TimeoutMS) * time.Millisecond).String())
 	add("back-off", backoffText(j.Backoff))
 	add("worker", j.LockedBy)

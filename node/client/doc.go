@@ -17,6 +17,12 @@
 // Delivery is at least once: a worker that dies after its work and before its
 // ack leaves a job that runs again. Handlers should bear that.
 //
+// # Watching
+//
+// [Client.Events] yields what happens to jobs from now on. It tells of changes
+// of state and of nothing else, and not of what came before or while the stream
+// was broken: read the state with [Client.Jobs] or [Client.Health] first.
+//
 // # Errors
 //
 // An answer of the node that is not a success is an [*Error]; compare with the
