@@ -16,11 +16,13 @@ import (
 //
 //	```sh       is run by `sh -eu` and must succeed. Variables that it sets are
 //	            there in the blocks after it. A line with `holdfast serve` or
-//	            `holdfast work` is started and left running.
+//	            `holdfast work`, or that ends with &, is started and left running.
 //	```sh skip  is not run (a clone, an installation, a long measurement).
 //	```json     right after a block that ran is the shape of its last line of
 //	            output: an object may have more members than shown, numbers under
 //	            keys that end in _ms may differ, … stands for anything.
+//	```go NAME  (or js, or python) is written to the file NAME, for the block after
+//	            it. The clients in deploy/clients are there as if installed.
 //	```text     right after a block that ran is its output, … for anything.
 //
 // In commands `go run ./cmd/holdfast`, `bin/holdfast` and `holdfast` are the
@@ -56,7 +58,9 @@ func snippets(text string) []snippet {
 
 var (
 	ourBinary   = regexp.MustCompile(`go run \./cmd/holdfast|(\./)?bin/holdfast\b`)
-	longRunning = regexp.MustCompile(`\bholdfast (.* )?(serve|work)\b`)
+	longRunning = regexp.MustCompile(`\bholdfast (.* )?(serve|work)\b|&\s*$`)
+	goVersion   = regexp.MustCompile(`(?m)^go \S+$`)
+	program     = regexp.MustCompile(`^(go|js|python) (\S+)$`)
 )
 
 // manual runs the snippets of README.
@@ -85,6 +89,16 @@ func TestReadme(t *testing.T) {
 			}
 		}
 	}
+	lookAtClient(t, jsClient)
+	lookAtClient(t, pythonClient)
+	for _, b := range blocks {
+		switch {
+		case strings.HasPrefix(b.info, "js "):
+			nodeJS(t)
+		case strings.HasPrefix(b.info, "python "):
+			python3(t)
+		}
+	}
 	m := newManual(t)
 	ran := 0
 	for i, b := range blocks {
@@ -93,6 +107,8 @@ func TestReadme(t *testing.T) {
 		case b.info == "sh":
 			m.run(b)
 			ran++
+		case program.MatchString(b.info):
+			m.write(program.FindStringSubmatch(b.info)[2], b.text)
 		case b.info == "json" && after:
 			if problem := matchJSON(b.text, m.out); problem != "" {
 				t.Errorf("README.md:%d: %s; the command printed:\n%s", b.line, problem, m.out)
@@ -118,10 +134,46 @@ func newManual(t *testing.T) *manual {
 	if err := os.WriteFile(filepath.Join(dir, ".curlrc"), []byte("fail-with-body\nsilent\nshow-error\nmax-time = 60\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &manual{
+	m := &manual{
 		t: t, dir: dir, port: addr[strings.LastIndex(addr, ":")+1:],
 		env: cleanEnv("PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "CURL_HOME="+dir,
 			"HOLDFAST_LISTEN="+addr, "HOLDFAST_URL=http://"+addr),
+	}
+	m.install()
+	return m
+}
+
+// install makes the clients known to programs in the manual's directory.
+func (m *manual) install() {
+	m.t.Helper()
+	abs := func(path string) string {
+		found, err := filepath.Abs(path)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		return found
+	}
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.write("go.work", string(goVersion.Find(mod))+"\n\nuse "+filepath.ToSlash(abs(root))+"\n")
+	modules := filepath.Join(m.dir, "node_modules")
+	if err := os.Mkdir(modules, 0o700); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.Symlink(abs(jsClient), filepath.Join(modules, "holdfast-client")); err != nil {
+		m.t.Fatal(err)
+	}
+	m.env = append(m.env, "PYTHONPATH="+abs(pythonClient), "PYTHONDONTWRITEBYTECODE=1")
+}
+
+// write makes a file in the manual's directory.
+func (m *manual) write(name, text string) {
+	m.t.Helper()
+	text = strings.ReplaceAll(text, "7780", m.port)
+	if err := os.WriteFile(filepath.Join(m.dir, name), []byte(text), 0o600); err != nil {
+		m.t.Fatal(err)
 	}
 }
 
@@ -154,7 +206,7 @@ func (m *manual) shell(b snippet, lines string) {
 		return
 	}
 	script := "[ ! -e .variables ] || . ./.variables\nset -aeu\n" + lines + "\nexport -p >.variables\n"
-	ctx, cancel := context.WithTimeout(m.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(m.t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", script)
 	cmd.Dir, cmd.Env = m.dir, m.env
@@ -170,7 +222,11 @@ func (m *manual) start(line string) {
 	m.t.Helper()
 	line = strings.TrimSuffix(strings.TrimSpace(line), "&")
 	// exec, so that the process is the one that ends with the test.
-	line = strings.Replace(line, "holdfast ", "exec holdfast ", 1)
+	if strings.Contains(line, "holdfast ") {
+		line = strings.Replace(line, "holdfast ", "exec holdfast ", 1)
+	} else {
+		line = "exec " + line
+	}
 	cmd := exec.Command("sh", "-c", "[ ! -e .variables ] || . ./.variables\n"+line)
 	cmd.Dir, cmd.Env = m.dir, m.env
 	p := launch(m.t, cmd)

@@ -432,6 +432,6 @@ def _decode(hint: Any, value: Any) -> Any:
         return [_decode(item, v) for v in value]
     if hint is HoldfastError:
         return error_of(value.get("code", ""), value.get("message", ""))
-    if is_dataclass(hint):
+    if isinstance(hint, type) and is_dataclass(hint):
         return from_wire(hint, value)
     return value
