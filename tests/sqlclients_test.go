@@ -16,10 +16,10 @@ import (
 )
 
 // npmModules returns a directory with the script of tests/sqlclients and the
-// packages that it needs, in the versions of its package-lock.json.
-func npmModules(t *testing.T) string {
+// packages that it needs, in the versions of its package-lock.json; false: they
+// are not installed on this machine.
+func npmModules(t *testing.T) (dir string, ok bool) {
 	t.Helper()
-	needTool(t, "node")
 	const from = "sqlclients"
 	lock, err := os.ReadFile(filepath.Join(from, "package-lock.json"))
 	if err != nil {
@@ -33,12 +33,12 @@ func npmModules(t *testing.T) string {
 	kept := filepath.Join(cache, "holdfast-tests", "npm-"+hex.EncodeToString(sum[:6]))
 	if _, err := os.Stat(filepath.Join(kept, "complete")); err != nil {
 		if os.Getenv("HOLDFAST_CI") != "1" {
-			t.Skipf("the npm packages of tests/sqlclients are not installed in %s; HOLDFAST_CI=1 installs them", kept)
+			return "", false
 		}
-		needTool(t, "npm")
 		installModules(t, from, kept)
 	}
-	dir := t.TempDir()
+	needTool(t, "node")
+	dir = t.TempDir()
 	script, err := os.ReadFile(filepath.Join(from, "clients.mjs"))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "clients.mjs"), script, 0o600)
@@ -49,11 +49,12 @@ func npmModules(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dir
+	return dir, true
 }
 
 func installModules(t *testing.T, from, to string) {
 	t.Helper()
+	needTool(t, "npm")
 	if err := os.RemoveAll(to); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +140,10 @@ type seen struct {
 }
 
 func TestSQLClients(t *testing.T) {
-	dir := npmModules(t)
+	dir, ok := npmModules(t)
+	if !ok {
+		t.Skip("the npm packages of tests/sqlclients are not installed; HOLDFAST_CI=1 installs them")
+	}
 	env := sqlNode(t)
 	read := func(t *testing.T, name string, more ...string) seen {
 		t.Helper()

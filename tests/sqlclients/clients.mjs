@@ -89,7 +89,7 @@ const clients = {
       stdin: {
         contents: `import { createClient } from "@libsql/client/web";\nconst refusal = ${refusal};\nconst health = ${JSON.stringify(health)};\n` +
           `${libsql}\nglobalThis.read = (url, token) => libsql(createClient, url, token);`,
-        resolveDir: import.meta.dirname,
+        resolveDir: process.cwd(),
       },
       bundle: true, write: false, format: "iife", platform: "browser",
     });
