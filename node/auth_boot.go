@@ -19,7 +19,10 @@ import (
 // start, the node refuses before it touches anything.
 
 // needsTokens reports whether the node may not serve without a token.
-func (c Config) needsTokens() bool { return !loopbackOnly(c.Listen) && c.AdminToken == "" }
+func (c Config) needsTokens() bool { return c.beyondLoopback() && c.AdminToken == "" }
+
+// beyondLoopback reports whether other machines reach one of the node's ports.
+func (c Config) beyondLoopback() bool { return !loopbackOnly(c.Listen) || !loopbackOnly(c.SQLListen) }
 
 // BeyondLoopback reports whether other machines reach a node that listens on an
 // address.
@@ -34,9 +37,13 @@ func HasTokens(ctx context.Context, data string) bool {
 
 // errNoTokens says what to do.
 func (c Config) errNoTokens() error {
+	name, addr := "listen", c.Listen
+	if loopbackOnly(addr) {
+		name, addr = "sql listen", c.SQLListen
+	}
 	return &ConfigError{Problems: []string{fmt.Sprintf(
-		"listen: %s is beyond loopback, and there is no access token yet. Set HOLDFAST_ADMIN_TOKEN to a secret (openssl rand -hex 32 makes one) or name its file with --admin-token-file; "+
-			"or listen on %s, and make a token there with holdfast token create", c.Listen, DefaultListen)}}
+		name+": %s is beyond loopback, and there is no access token yet. Set HOLDFAST_ADMIN_TOKEN to a secret (openssl rand -hex 32 makes one) or name its file with --admin-token-file; "+
+			"or listen on %s, and make a token there with holdfast token create", addr, DefaultListen)}}
 }
 
 // checkNew refuses a node whose database would be a new one.

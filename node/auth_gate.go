@@ -49,7 +49,7 @@ type knownTokens struct {
 }
 
 func newGate(cfg Config) *gate {
-	g := &gate{locked: !loopbackOnly(cfg.Listen), now: time.Now, fails: newFailures(time.Now)}
+	g := &gate{locked: cfg.beyondLoopback(), now: time.Now, fails: newFailures(time.Now)}
 	if cfg.AdminToken != "" {
 		g.admin, g.hasAdmin, g.weak = sha256.Sum256([]byte(cfg.AdminToken)), true, len(cfg.AdminToken) < StrongSecret
 	}

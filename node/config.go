@@ -53,6 +53,13 @@ type Config struct {
 	// its key; the node reads them again when they change. Empty: no TLS.
 	TLSCert, TLSKey string
 
+	// SQLListen is where SQL clients read by libSQL's protocol, host:port.
+	// Empty: nowhere. The rules of Listen apply.
+	SQLListen string
+	// SQLOrigins are the web pages that may do so from a browser, by origin,
+	// such as "https://app.example".
+	SQLOrigins []string
+
 	// MaxRound bounds how many operations share a commit; 0 leaves it to the
 	// queue. For benchmarks.
 	MaxRound int
@@ -96,6 +103,16 @@ func (c Config) Validate() error {
 	}
 	if problem := checkListen(c.Listen); problem != "" {
 		problems = append(problems, "listen: "+problem)
+	}
+	if c.SQLListen != "" {
+		if problem := checkListen(c.SQLListen); problem != "" {
+			problems = append(problems, "sql listen: "+problem)
+		}
+	}
+	for _, origin := range c.SQLOrigins {
+		if problem := checkOrigin(origin); problem != "" {
+			problems = append(problems, "sql origin: "+problem)
+		}
 	}
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		problems = append(problems, "tls: a certificate and its key go together; give both files or none")

@@ -64,7 +64,7 @@ func (n *node) makeWay(ctx context.Context, q engine, p primary, h *handover) er
 	n.leaving, h.epoch, h.began = h, p.Epoch(), time.Now()
 	q.DrainClaims()
 	n.api.Leave(ctx, min(n.cfg.ShutdownGrace, handoverGrace))
-	if err := q.Close(); err != nil {
+	if err := errors.Join(n.sql.shut(), q.Close()); err != nil {
 		return fmt.Errorf("close queue: %w", err)
 	}
 	err := n.stopReplica(ctx, p, nil)

@@ -76,6 +76,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		n.cfg.Advertise = cmp.Or(thisFlyMachine(os.Getenv).url(listener.Addr()), n.url)
 	}
 	n.server = newServer(n.api, cfg)
+	if n.sql, err = newSQLSide(ctx, cfg, n.api, cert); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	cfg.Logger.Info("listening", "url", n.url, "address", listener.Addr().String())
 	if cfg.AdminToken != "" && len(cfg.AdminToken) < StrongSecret {
 		cfg.Logger.Warn(fmt.Sprintf("the admin token has fewer than %d characters and could be guessed", StrongSecret))
@@ -90,6 +93,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		}
 		return nil
 	})
+	if n.sql != nil {
+		cfg.Logger.Info("serving SQL", "url", n.sql.url)
+		g.Go(n.sql.serve)
+	}
 	g.Go(func() error {
 		defer close(ended)
 		return n.work(ctx)
@@ -127,6 +134,7 @@ type node struct {
 	cfg    Config
 	api    *API
 	server *http.Server
+	sql    *sqlSide // nil: SQL is not served
 	url    string
 
 	handovers chan *handover
@@ -172,6 +180,7 @@ func (n *node) reign(ctx context.Context, keep bool) error {
 		told := n.bootError(ctx, err)
 		return errors.Join(told, n.stopReplica(ctx, p, p.Err()))
 	}
+	n.sql.open(filepath.Join(n.cfg.Data, databaseName))
 	n.api.Open(q)
 	n.settle(client.Handover{Node: n.cfg.Node, URL: n.cfg.Advertise, Epoch: p.Epoch()}, nil) // nobody else took it
 	n.cfg.Logger.Info("ready", "url", n.url, "seq", q.Seq().String(), "replica", p.Status().URL)
@@ -199,7 +208,7 @@ func (n *node) reign(ctx context.Context, keep bool) error {
 func (n *node) abdicate(ctx context.Context, q engine, p primary, told error) error {
 	n.api.Shut("this node lost its place")
 	q.DrainClaims()
-	if err := q.Close(); err != nil {
+	if err := errors.Join(n.sql.shut(), q.Close()); err != nil {
 		return fmt.Errorf("close queue: %w", err)
 	}
 	return n.stopReplica(ctx, p, told)
@@ -248,7 +257,7 @@ func (n *node) open(ctx context.Context, p primary) (engine, error) {
 //     its answer. This must come before the queue closes, for those answers
 //     need it. A node that lost its root has only refusals to give, and does
 //     not wait for long.
-//  4. The queue closes. A request that outlived the grace time is cut off by
+//  4. The queue closes, after the connections that SQL clients read it by. A request that outlived the grace time is cut off by
 //     now, and what it still asks of the queue is answered with ErrClosed.
 //  5. The stream stops. Only now is the last commit known: it is uploaded, and
 //     the root is marked as closed there, so that the next node need not
@@ -259,7 +268,7 @@ func (n *node) stop(ctx context.Context, q engine, p primary, grace time.Duratio
 	n.api.Stop()
 	q.DrainClaims()
 	n.stopServer(ctx, grace)
-	err := q.Close()
+	err := errors.Join(n.sql.shut(), q.Close())
 	if err != nil {
 		err = fmt.Errorf("close queue: %w", err)
 	}
@@ -274,6 +283,7 @@ func (n *node) stopServer(ctx context.Context, grace time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	err := n.server.Shutdown(ctx)
+	n.sql.stop(ctx)
 	if err == nil {
 		return
 	}

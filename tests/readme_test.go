@@ -18,6 +18,8 @@ import (
 //	            there in the blocks after it. A line with `holdfast serve` or
 //	            `holdfast work`, or that ends with &, is started and left running.
 //	```sh skip  is not run (a clone, an installation, a long measurement).
+//	```go       is the main.go of a program that must succeed, with our modules.
+//	```js       is a module that Node.js must run, where tests/sqlclients are installed.
 //	```json     right after a block that ran is the shape of its last line of
 //	            output: an object may have more members than shown, numbers under
 //	            keys that end in _ms may differ, … stands for anything.
@@ -26,7 +28,7 @@ import (
 //	```text     right after a block that ran is its output, … for anything.
 //
 // In commands `go run ./cmd/holdfast`, `bin/holdfast` and `holdfast` are the
-// binary under test, and port 7780 is whatever port is free.
+// binary under test; ports 7780 and, for SQL, 7781 are whatever is free.
 
 // snippet is a fenced block of README.
 type snippet struct {
@@ -68,6 +70,7 @@ type manual struct {
 	t    *testing.T
 	dir  string // where they run
 	port string // in place of 7780
+	sql  string // in place of 7781
 	env  []string
 	out  string // of the last block that ran
 }
@@ -102,13 +105,18 @@ func TestReadme(t *testing.T) {
 	m := newManual(t)
 	ran := 0
 	for i, b := range blocks {
-		after := i > 0 && blocks[i-1].info == "sh"
+		after := i > 0 && (blocks[i-1].info == "sh" || blocks[i-1].info == "go" || blocks[i-1].info == "js" && m.out != "")
 		switch {
 		case b.info == "sh":
 			m.run(b)
 			ran++
 		case program.MatchString(b.info):
 			m.write(program.FindStringSubmatch(b.info)[2], b.text)
+		case b.info == "go":
+			m.runGo(b)
+			ran++
+		case b.info == "js":
+			m.runJS(b)
 		case b.info == "json" && after:
 			if problem := matchJSON(b.text, m.out); problem != "" {
 				t.Errorf("README.md:%d: %s; the command printed:\n%s", b.line, problem, m.out)
@@ -128,16 +136,16 @@ func TestReadme(t *testing.T) {
 func newManual(t *testing.T) *manual {
 	t.Helper()
 	dir := t.TempDir()
-	addr := freeAddr(t)
+	addr, sql := freeAddr(t), freeAddr(t)
 	bin := filepath.Dir(binary(t))
 	// An error answer must fail a block; README's curl need not say so.
 	if err := os.WriteFile(filepath.Join(dir, ".curlrc"), []byte("fail-with-body\nsilent\nshow-error\nmax-time = 60\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	m := &manual{
-		t: t, dir: dir, port: addr[strings.LastIndex(addr, ":")+1:],
+		t: t, dir: dir, port: addr[strings.LastIndex(addr, ":")+1:], sql: sql[strings.LastIndex(sql, ":")+1:],
 		env: cleanEnv("PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "CURL_HOME="+dir,
-			"HOLDFAST_LISTEN="+addr, "HOLDFAST_URL=http://"+addr),
+			"HOLDFAST_LISTEN="+addr, "HOLDFAST_SQL_LISTEN="+sql, "HOLDFAST_URL=http://"+addr),
 	}
 	m.install()
 	return m
@@ -196,6 +204,52 @@ func (m *manual) run(b snippet) {
 		m.start(line)
 	}
 	m.shell(b, pending)
+}
+
+// runGo runs a program with the modules of ours.
+func (m *manual) runGo(b snippet) {
+	m.t.Helper()
+	dir := m.t.TempDir()
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
+		}
+		if err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	m.program(b, dir, "main.go", "go", "run", ".")
+}
+
+// runJS runs a module where its packages are installed.
+func (m *manual) runJS(b snippet) {
+	m.t.Helper()
+	m.out = ""
+	dir, ok := npmModules(m.t)
+	if !ok {
+		m.t.Logf("README.md:%d is not run: the packages of tests/sqlclients are not installed", b.line)
+		return
+	}
+	m.program(b, dir, "readme.mjs", "node", "readme.mjs")
+}
+
+// program runs a block as a file.
+func (m *manual) program(b snippet, dir, file string, command ...string) {
+	m.t.Helper()
+	text := strings.ReplaceAll(strings.ReplaceAll(b.text, "7780", m.port), "7781", m.sql)
+	if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(m.t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Dir, cmd.Env = dir, m.env
+	code, stdout, stderr := run(m.t, cmd)
+	if code != 0 {
+		m.t.Fatalf("README.md:%d: exit code %d of\n%s\n%s%s", b.line, code, b.text, stdout, stderr)
+	}
+	m.out = stdout
 }
 
 // shell runs lines to their end. The variables of a block outlive its shell in

@@ -25,7 +25,7 @@ func configCommand() *cli.Command {
 				"  holdfast config show --origin\n" +
 				"  holdfast config show --config litestream.yml --json",
 			Flags: append([]cli.Flag{
-				dataFlag(), listenFlag(), configFlag(), jsonFlag(),
+				dataFlag(), listenFlag(), sqlListenFlag(), configFlag(), jsonFlag(),
 				&cli.BoolFlag{Name: "origin", Usage: "print where each setting comes from"},
 			}, serverSecurityFlags()...),
 			Action: configShow,
@@ -68,7 +68,7 @@ func configShow(c *cli.Context) error {
 // flagSettings are the settings that no file holds.
 func flagSettings(c *cli.Context) []replicate.Setting {
 	var out []replicate.Setting
-	for _, name := range []string{"data", "listen", "config", "admin-token-file", "tls-cert", "tls-key"} {
+	for _, name := range []string{"data", "listen", "sql-listen", "config", "admin-token-file", "tls-cert", "tls-key"} {
 		s := replicate.Setting{Name: name, Value: c.String(name), Origin: "default"}
 		variable := envOf(c, name)
 		value, set := os.LookupEnv(variable)

@@ -17,6 +17,14 @@ func listenFlag() cli.Flag {
 	return &cli.StringFlag{Name: "listen", EnvVars: []string{"HOLDFAST_LISTEN"}, Value: node.DefaultListen, Usage: "address to serve on, host:port"}
 }
 
+func sqlListenFlag() cli.Flag {
+	return &cli.StringFlag{Name: "sql-listen", EnvVars: []string{"HOLDFAST_SQL_LISTEN"}, Usage: "address, host:port, for SQL clients that speak libSQL's protocol; off by default"}
+}
+
+func sqlOriginFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "sql-origin", EnvVars: []string{"HOLDFAST_SQL_ORIGIN"}, Usage: "`ORIGIN` of web pages that may read by SQL from a browser, such as https://app.example; may be repeated"}
+}
+
 func configFlag() cli.Flag {
 	return &cli.StringFlag{Name: "config", EnvVars: []string{"HOLDFAST_CONFIG"}, Usage: "replication settings, a litestream.yml; without one the replica is a folder of the data directory"}
 }

@@ -27,9 +27,11 @@ func serveCommand() *cli.Command {
 			"  holdfast serve --data /var/lib/holdfast --listen 127.0.0.1:7781\n" +
 			"  holdfast serve --data /var/lib/holdfast --config litestream.yml\n" +
 			"  HOLDFAST_ADMIN_TOKEN=$(cat secret) holdfast serve --listen 0.0.0.0:7780 --tls-cert cert.pem --tls-key key.pem\n\n" +
+			"With --sql-listen, libSQL's clients read queues and jobs by SQL there, and change nothing:\n" +
+			"  holdfast serve --sql-listen 127.0.0.1:7781\n\n" +
 			"Under systemd it says when it is ready, and serves on the socket that a unit holds for it.",
 		Flags: append([]cli.Flag{
-			dataFlag(), listenFlag(), configFlag(), nodeFlag(), userFlag(),
+			dataFlag(), listenFlag(), configFlag(), nodeFlag(), userFlag(), sqlListenFlag(), sqlOriginFlag(),
 			&cli.BoolFlag{Name: "no-replica", Hidden: true, Usage: "keep no copy, for benchmarks"},
 			&cli.BoolFlag{Name: "memory", Hidden: true, Usage: "keep nothing, for benchmarks"},
 			&cli.IntFlag{Name: "max-round", Hidden: true, Usage: "operations that share a commit; 0: the default"},
@@ -69,6 +71,8 @@ func serve(c *cli.Context) error {
 		MaxRound:    c.Int("max-round"),
 		NoReplica:   c.Bool("no-replica"),
 		AdminToken:  admin,
+		SQLListen:   c.String("sql-listen"),
+		SQLOrigins:  c.StringSlice("sql-origin"),
 		TLSCert:     c.String("tls-cert"),
 		TLSKey:      c.String("tls-key"),
 		OnReady: func(url string) {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -17,9 +18,24 @@ func statusCommand() *cli.Command {
 		ArgsUsage: "[QUEUE]",
 		Description: "A line on the node, then one a queue: what waits, since when, what is dead, and the\n" +
 			"last error. Exits with 5 when the node is not reached or not ready.\n\n" +
-			"Examples:\n  holdfast status\n  holdfast status mail --json",
-		Flags:  clientFlags(queueFlag("of this queue only")),
-		Action: withClient(0, 1, status),
+			"With --from it reads somewhere else: by SQL where a node serves it, as on the edge, or from\n" +
+			"another node. Beyond this machine libsql:// means https; ?tls=0 says otherwise.\n\n" +
+			"Examples:\n  holdfast status\n  holdfast status mail --json\n" +
+			"  holdfast status --from libsql://edge.example\n  holdfast status --from 'libsql://127.0.0.1:7781'",
+		Flags: clientFlags(queueFlag("of this queue only"),
+			&cli.StringFlag{Name: "from", Usage: "`URL` to read from instead: libsql://host, or https://host for the API"}),
+		Action: func(c *cli.Context) error {
+			from := c.String("from")
+			if strings.HasPrefix(from, "libsql:") {
+				return statusBySQL(c, from)
+			}
+			if from != "" {
+				if err := c.Set("url", from); err != nil {
+					return usagef("--from: %v", err)
+				}
+			}
+			return withClient(0, 1, status)(c)
+		},
 	}
 }
 
@@ -46,7 +62,12 @@ func status(c *cli.Context, api *client.Client) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.App.Writer, "%s  holdfast %s  %s\n\n", api.URL(), version.Version, replicationText(health.Replication))
+	return printHealth(c, api.URL()+"  holdfast "+version.Version, health)
+}
+
+// printHealth prints the table of a status, under a line that begins with from.
+func printHealth(c *cli.Context, from string, health client.Health) error {
+	fmt.Fprintf(c.App.Writer, "%s  %s\n\n", from, replicationText(health.Replication))
 	if len(health.Queues) == 0 {
 		fmt.Fprintln(c.App.Writer, "no queue yet; the first job makes one: holdfast enqueue QUEUE PAYLOAD")
 		return nil

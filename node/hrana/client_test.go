@@ -14,12 +14,7 @@ import (
 // TestGoClient reads with libsql-client-go.
 func TestGoClient(t *testing.T) {
 	d := newDatabase(t)
-	s := newServer(t, hrana.Options{Source: newSource(t, d.path), Authorize: func(token string) hrana.Access {
-		if token == "secret" {
-			return hrana.AccessView
-		}
-		return hrana.AccessNone
-	}})
+	s := newServer(t, hrana.Options{Source: newSource(t, d.path), Authorize: byToken(map[string]hrana.Access{"secret": hrana.AccessView})})
 	open := func(t *testing.T, token string) *sql.DB {
 		t.Helper()
 		db, err := sql.Open("libsql", strings.Replace(s.url, "http://", "libsql://", 1)+"?tls=0&authToken="+token)

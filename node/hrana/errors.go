@@ -96,7 +96,7 @@ func publicError(err error) (*stmtError, bool) {
 // writeError answers a request. libsql-client-go reads "error", the JavaScript
 // clients "message", and those only when the type is exactly this one.
 func writeError(w http.ResponseWriter, e *httpError) {
-	if e.status == http.StatusServiceUnavailable {
+	if e.status == http.StatusServiceUnavailable || e.status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")
 	}
 	if e.status == http.StatusUnauthorized {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -36,11 +35,24 @@ const (
 	AccessPayload               // payloads, results, progress and idempotency keys too
 )
 
+// Refusal is an error of Authorize that the client is told.
+type Refusal struct {
+	Status  int // of HTTP
+	Code    string
+	Message string
+}
+
+// Error returns the message.
+func (e *Refusal) Error() string { return e.Message }
+
 // Snapshot is a database that can be read until it is released.
 type Snapshot struct {
 	DB      *sql.DB   // opened by [Driver.Open]
 	AsOf    time.Time // it holds everything that was committed up to then
 	Release func()    // called once, when nothing of the database is used any more
+	// Revoked, unless nil, is closed when the database is wanted back: what
+	// reads it is interrupted.
+	Revoked <-chan struct{}
 }
 
 // Source hands out snapshots.
@@ -52,10 +64,11 @@ type Source interface {
 // Options configure a Handler. Source is required.
 type Options struct {
 	Source Source
-	// Authorize says what the bearer of a token may see; the token is "" where
-	// none was sent. nil: everybody may view. SQL cannot be bounded to some
-	// queues: a token that is must get AccessNone.
-	Authorize func(token string) Access
+	// Authorize says what whoever makes a request may see; the request's body
+	// is not for it. AccessNone without an error is answered with 401. nil:
+	// everybody may view. SQL cannot be bounded to some queues: a token that is
+	// must get AccessNone. Errors: *Refusal, others.
+	Authorize func(r *http.Request) (Access, error)
 	// Origins of web pages that may ask, such as "https://app.example".
 	Origins []string
 	Version string           // of the program, for /version
@@ -77,7 +90,7 @@ func New(opts Options) *Handler {
 		opts.Now = time.Now
 	}
 	if opts.Authorize == nil {
-		opts.Authorize = func(string) Access { return AccessView }
+		opts.Authorize = func(*http.Request) (Access, error) { return AccessView, nil }
 	}
 	h := &Handler{opts: opts, log: opts.Logger, mux: http.NewServeMux(), slots: newSlots()}
 	if h.log == nil {
@@ -120,10 +133,8 @@ func (h *Handler) with(f func(s *session, w http.ResponseWriter, r *http.Request
 	return func(w http.ResponseWriter, r *http.Request) {
 		s := &session{h: h, ctx: r.Context(), stream: &stream{}}
 		defer s.close()
-		err := error(nil)
-		if s.access = h.opts.Authorize(bearer(r)); s.access == AccessNone {
-			err = refuse(http.StatusUnauthorized, "UNAUTHORIZED", "a token that may view is needed: Authorization: Bearer …")
-		} else {
+		err := s.admit(r)
+		if err == nil {
 			err = f(s, w, r)
 		}
 		if err == nil {
@@ -138,12 +149,16 @@ func (h *Handler) with(f func(s *session, w http.ResponseWriter, r *http.Request
 	}
 }
 
-func bearer(r *http.Request) string {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "bearer") {
-		return ""
+// admit asks what whoever makes r may see. Errors: *httpError, others.
+func (s *session) admit(r *http.Request) (err error) {
+	s.access, err = s.h.opts.Authorize(r)
+	if e, ok := errors.AsType[*Refusal](err); ok {
+		return refuse(e.Status, e.Code, e.Message)
 	}
-	return strings.TrimSpace(token)
+	if err == nil && s.access == AccessNone {
+		return refuse(http.StatusUnauthorized, "UNAUTHORIZED", "a token that may view is needed: Authorization: Bearer …")
+	}
+	return err
 }
 
 // decode reads the body of a request into v.

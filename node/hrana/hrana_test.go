@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,8 +113,15 @@ func viewer(t testing.TB, access hrana.Access) (*server, *database) {
 	d := newDatabase(t)
 	return newServer(t, hrana.Options{
 		Source:    newSource(t, d.path),
-		Authorize: func(string) hrana.Access { return access },
+		Authorize: func(*http.Request) (hrana.Access, error) { return access, nil },
 	}), d
+}
+
+// byToken lets in whoever has one of the tokens.
+func byToken(known map[string]hrana.Access) func(*http.Request) (hrana.Access, error) {
+	return func(r *http.Request) (hrana.Access, error) {
+		return known[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")], nil
+	}
 }
 
 // post sends a body and returns the answer, whatever it is.

@@ -70,9 +70,7 @@ func TestHTTP(t *testing.T) {
 	now := src.asOf.Add(1500 * time.Millisecond)
 	s := newServer(t, hrana.Options{
 		Source: src, Version: "1.2.3", Now: func() time.Time { return now }, Origins: []string{"https://app.example"},
-		Authorize: func(token string) hrana.Access {
-			return map[string]hrana.Access{"viewer": hrana.AccessView, "all": hrana.AccessPayload}[token]
-		},
+		Authorize: byToken(map[string]hrana.Access{"viewer": hrana.AccessView, "all": hrana.AccessPayload}),
 	})
 	do := func(method, path, body string, header ...string) (*http.Response, string) {
 		t.Helper()

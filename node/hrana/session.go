@@ -64,7 +64,7 @@ func (s *session) open() error {
 func (s *session) begin() error {
 	return s.raw(func(c *conn) error {
 		c.asOf = s.snap.AsOf.UnixMilli()
-		s.watch = newWatch(s.ctx, queryTime, c.interrupt)
+		s.watch = newWatch(s.ctx, s.snap.Revoked, queryTime, c.interrupt)
 		if _, err := c.ExecContext(context.Background(), "begin", nil); err != nil {
 			return err
 		}

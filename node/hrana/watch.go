@@ -23,15 +23,15 @@ type watch struct {
 	runs   sync.WaitGroup
 }
 
-// newWatch watches until end is called. When ctx ends, so does the query: there
-// is nobody to answer.
-func newWatch(ctx context.Context, limit time.Duration, interrupt func()) *watch {
+// newWatch watches until end is called. When ctx ends, so does the query, as
+// there is nobody to answer; and when revoked is closed.
+func newWatch(ctx context.Context, revoked <-chan struct{}, limit time.Duration, interrupt func()) *watch {
 	w := &watch{stop: make(chan struct{})}
-	w.runs.Go(func() { w.run(ctx, limit, interrupt) })
+	w.runs.Go(func() { w.run(ctx, revoked, limit, interrupt) })
 	return w
 }
 
-func (w *watch) run(ctx context.Context, limit time.Duration, interrupt func()) {
+func (w *watch) run(ctx context.Context, revoked <-chan struct{}, limit time.Duration, interrupt func()) {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	tick := time.NewTicker(watchEvery)
@@ -49,6 +49,9 @@ func (w *watch) run(ctx context.Context, limit time.Duration, interrupt func()) 
 		case <-gone:
 			over(codeInterrupt, "the client is gone")
 			gone = nil
+		case <-revoked:
+			over(codeInterrupt, "interrupted: the node stops serving this database; try again")
+			revoked = nil
 		case <-deadline.C:
 			over(codeInterrupt, "interrupted: the query took longer than "+limit.String())
 		case <-tick.C:
