@@ -3,6 +3,7 @@
 package tests_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -117,4 +118,18 @@ func lockOf(t *testing.T, s *s3server.Server) (lock chaosLock) {
 		t.Fatalf("lock.json: %q, %v", text, err)
 	}
 	return lock
+}
+
+// TestFaultsAreForTestsAlone: the product knows nothing of what makes a node
+// fail in tests.
+func TestFaultsAreForTestsAlone(t *testing.T) {
+	for exe, want := range map[string]bool{binary(t): false, faulty.path(t): true} {
+		text, err := os.ReadFile(exe)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := bytes.Contains(text, []byte("HOLDFAST_FAULTS")); got != want {
+			t.Errorf("%s knows of HOLDFAST_FAULTS: %v, want %v", exe, got, want)
+		}
+	}
 }
