@@ -29,8 +29,10 @@ func (s *stream) maintain(ctx context.Context) {
 	now := s.primary.boot.now
 	u := &upkeep{levels: c.Levels, due: make([]time.Time, len(c.Levels)), snapshot: now()}
 	if at := s.lastSnapshot(ctx); !at.IsZero() {
-		u.snapshot = at
 		s.primary.snapshotAt(at)
+		if age := u.snapshot.Sub(at); age > 0 { // else a clock was set, and the next one must not wait for that time
+			u.snapshot = u.snapshot.Add(-age) // not at, which has no monotonic reading
+		}
 	}
 	timer := time.NewTimer(never)
 	defer timer.Stop()
