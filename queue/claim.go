@@ -21,7 +21,7 @@ func (q *Queue) Claim(ctx context.Context, req ClaimRequest) (Claims, Seq, error
 		return Claims{}, Seq{}, err
 	}
 	c := &claim{
-		queues: q.turns.order(req.Queues), max: max(req.Max, 1), lease: req.Lease, worker: req.Worker, answered: make(chan struct{}),
+		queues: q.turns.order(req.Queues), max: max(req.Max, 1), lease: req.Lease, worker: req.Worker, waits: req.Wait > 0, answered: make(chan struct{}),
 	}
 	o := &op{claim: c}
 	q.addAcks(o, req.Acks)
@@ -53,18 +53,20 @@ func (q *Queue) await(ctx context.Context, c *claim, wait time.Duration) error {
 	if !c.waiting() { // answered in its first round, or too late to wait
 		return nil
 	}
+	if !c.waits {
+		c.leave(claimLeft)
+		return nil
+	}
 	var err error
-	if wait > 0 {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		select {
-		case <-c.answered:
-			return nil
-		case <-timer.C:
-		case <-q.draining:
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-c.answered:
+		return nil
+	case <-timer.C:
+	case <-q.draining:
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
 	if !c.leave(claimLeft) {
 		<-c.answered

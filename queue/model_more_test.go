@@ -200,14 +200,8 @@ func (r *modelRun) failedRound() {
 	if !errors.Is(failErr, fault) {
 		r.t.Errorf("the fault: %v", failErr)
 	}
-	in := func(j Claimed) bool { return slices.ContainsFunc(jobs, func(e Enqueued) bool { return e.ID == j.ID }) }
-	if slices.ContainsFunc(claims.Jobs, in) { // it found nothing, and the enqueue came before its caller gave up
-		r.enqueued(specs, jobs, enqueueErr)
-		r.claimed(req, claims, claimErr)
-	} else {
-		r.claimed(req, claims, claimErr)
-		r.enqueued(specs, jobs, enqueueErr)
-	}
+	r.claimed(req, claims, claimErr)
+	r.enqueued(specs, jobs, enqueueErr)
 	r.clock.pass(retryAfter * time.Millisecond) // housekeeping was put off
 	r.m.read(r.clock)
 }

@@ -287,7 +287,7 @@ func (r *round) answer() {
 		if o.forget != nil {
 			r.w.wait.remove(o.forget)
 		}
-		if o.claim != nil && len(o.claim.jobs) == 0 {
+		if o.claim != nil && o.claim.waits && len(o.claim.jobs) == 0 {
 			r.w.wait.add(o.claim)
 		}
 		o.seq = r.w.seq

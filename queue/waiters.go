@@ -12,6 +12,7 @@ type claim struct {
 	max    int
 	lease  time.Duration // 0: the queue's setting
 	worker string
+	waits  bool // if there is nothing to claim
 
 	state    atomic.Int32
 	answered chan struct{} // closed when jobs and seq are set

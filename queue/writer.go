@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -76,6 +77,9 @@ func (w *writer) run() {
 			first = o
 		case <-timer.C:
 		}
+		// Callers that were just answered hand in what comes next, and share the
+		// round. Else they fall into two halves that wait for each other's rounds.
+		runtime.Gosched()
 		w.work(w.collect(first))
 		timer.Reset(w.due.sleep(w.clock.read()))
 		if w.broken() {

@@ -192,7 +192,7 @@ func idleMemory(ctx context.Context, e *env, r *Report) error {
 		if err != nil {
 			return err
 		}
-		err = load{s: s, jobs: fillBatch, batch: 1}.idle(ctx, r, key)
+		err = s.idle(ctx, r, key)
 		s.stop()
 		if err != nil {
 			return err
@@ -202,12 +202,23 @@ func idleMemory(ctx context.Context, e *env, r *Report) error {
 	return nil
 }
 
-func (l load) idle(ctx context.Context, r *Report, key string) error {
-	if _, _, err := l.enqueue(ctx); err != nil {
+// idle notes the memory of a node that was given a few jobs and then rests.
+func (s *server) idle(ctx context.Context, r *Report, key string) error {
+	err := each(ctx, s.addr, 1, func(_ int, c *conn) error {
+		req := newEnqueueRequest(1, "")
+		for i := range fillBatch {
+			req.number(int64(i))
+			if _, err := c.do(req.bytes); err != nil {
+				return fmt.Errorf("enqueue: %w", err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
-	pause(ctx, 3*time.Second) // uploads, and what the runtime gives back at once
-	return l.s.resident(r, key)
+	pause(ctx, 3*time.Second) // uploads
+	return s.resident(r, key)
 }
 
 // resident notes the memory of a node.
