@@ -140,7 +140,7 @@ func (c *crowd) kill() {
 	c.working[i] = c.start()
 }
 
-// enqueue adds jobs in several requests, one of them in ten a slow one, which a
+// enqueue adds jobs in several requests, one of them in five a slow one, which a
 // stop interrupts.
 func (c *crowd) enqueue(enqueued map[string]bool, jobs int) {
 	c.t.Helper()
@@ -148,7 +148,7 @@ func (c *crowd) enqueue(enqueued map[string]bool, jobs int) {
 		specs := make([]client.Spec, min(jobs, 1+rand.N(20)))
 		for i := range specs {
 			ms := rand.N(6)
-			if rand.N(10) == 0 {
+			if rand.N(5) == 0 {
 				ms = 300
 			}
 			specs[i] = client.Spec{Queue: crowdQueue, Payload: fmt.Appendf(nil, `{"ms":%d}`, ms)}
@@ -189,6 +189,9 @@ func (c *crowd) check(enqueued map[string]bool) {
 				c.t.Errorf("job %s: run %d of %s, which was not killed, is %s: %s", id, run.Run, run.Worker, run.Outcome, run.Error)
 			}
 		}
+	}
+	if *restartsFlag > 5 && interrupted == 0 {
+		c.t.Errorf("none of %d restarts has interrupted a run: they show nothing", *restartsFlag)
 	}
 	if len(jobs) != len(enqueued) {
 		c.t.Errorf("%d jobs were enqueued, the node has %d", len(enqueued), len(jobs))
