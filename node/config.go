@@ -30,6 +30,9 @@ type Config struct {
 	// Listen. It was open before the node and may hold connections; the same
 	// rules apply to its address.
 	Listener net.Listener
+	// MetricsListen is host:port of a second address that serves /metrics alone,
+	// without a token; empty: none.
+	MetricsListen string
 	// Supervisor, unless nil, is told how the node gets on.
 	Supervisor Supervisor
 
@@ -112,6 +115,11 @@ func (c Config) Validate() error {
 	for _, origin := range c.SQLOrigins {
 		if problem := checkOrigin(origin); problem != "" {
 			problems = append(problems, "sql origin: "+problem)
+		}
+	}
+	if c.MetricsListen != "" {
+		if problem := checkListen(c.MetricsListen); problem != "" {
+			problems = append(problems, "metrics listen: "+problem)
 		}
 	}
 	if (c.TLSCert == "") != (c.TLSKey == "") {

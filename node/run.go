@@ -68,6 +68,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	metrics, err := listenMetrics(ctx, cfg)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	n := &node{cfg: cfg, api: NewAPI(cfg), url: urlOf(listener.Addr(), cert != nil), handovers: make(chan *handover)}
 	if cfg.Replication.Failover == replicate.FailoverAuto {
 		n.api.handOver = n.handOver
@@ -101,6 +105,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		defer close(ended)
 		return n.work(ctx)
 	})
+	g.Go(func() error { return n.serveMetrics(metrics, ended) })
 	if cfg.Supervisor != nil {
 		g.Go(func() error { n.supervise(ctx, ended); return nil })
 	}

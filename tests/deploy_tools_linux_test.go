@@ -17,16 +17,6 @@ import (
 	"time"
 )
 
-// mustRun runs a command that must succeed and returns what it printed.
-func mustRun(t *testing.T, cmd *exec.Cmd) string {
-	t.Helper()
-	code, stdout, stderr := run(t, cmd)
-	if code != 0 {
-		t.Fatalf("%s: exit code %d\n%s%s", cmd, code, stdout, stderr)
-	}
-	return stdout
-}
-
 // filled copies a file of deploy into a directory with words replaced.
 func filled(t *testing.T, dir, name string, replace ...string) string {
 	t.Helper()

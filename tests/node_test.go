@@ -201,6 +201,16 @@ func run(t *testing.T, cmd *exec.Cmd) (code int, stdout, stderr string) {
 	return cmd.ProcessState.ExitCode(), o.String(), e.String()
 }
 
+// mustRun runs a command that must succeed and returns what it printed.
+func mustRun(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	code, stdout, stderr := run(t, cmd)
+	if code != 0 {
+		t.Fatalf("%s: exit code %d\n%s%s", cmd, code, stdout, stderr)
+	}
+	return stdout
+}
+
 // eventually waits until ok holds.
 func eventually(t *testing.T, timeout time.Duration, what string, ok func() bool) {
 	t.Helper()

@@ -29,6 +29,13 @@ func configFlag() cli.Flag {
 	return &cli.StringFlag{Name: "config", EnvVars: []string{"HOLDFAST_CONFIG"}, Usage: "replication settings, a litestream.yml; without one the replica is a folder of the data directory"}
 }
 
+func metricsListenFlag() cli.Flag {
+	return &cli.StringFlag{
+		Name: "metrics-listen", EnvVars: []string{"HOLDFAST_METRICS_LISTEN"}, DefaultText: "none",
+		Usage: "a second address, for /metrics alone, which needs no token there",
+	}
+}
+
 func nodeFlag() cli.Flag {
 	return &cli.StringFlag{
 		Name: "node", EnvVars: []string{"HOLDFAST_NODE"}, DefaultText: "FLY_APP_NAME, else the hostname",

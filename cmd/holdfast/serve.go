@@ -31,7 +31,7 @@ func serveCommand() *cli.Command {
 			"  holdfast serve --sql-listen 127.0.0.1:7781\n\n" +
 			"Under systemd it says when it is ready, and serves on the socket that a unit holds for it.",
 		Flags: append([]cli.Flag{
-			dataFlag(), listenFlag(), configFlag(), nodeFlag(), userFlag(), sqlListenFlag(), sqlOriginFlag(),
+			dataFlag(), listenFlag(), configFlag(), nodeFlag(), userFlag(), metricsListenFlag(), sqlListenFlag(), sqlOriginFlag(),
 			&cli.BoolFlag{Name: "no-replica", Hidden: true, Usage: "keep no copy, for benchmarks"},
 			&cli.BoolFlag{Name: "memory", Hidden: true, Usage: "keep nothing, for benchmarks"},
 			&cli.IntFlag{Name: "max-round", Hidden: true, Usage: "operations that share a commit; 0: the default"},
@@ -61,20 +61,21 @@ func serve(c *cli.Context) error {
 	}
 	info := buildVersion()
 	run := node.Config{
-		Data:        data,
-		Listen:      c.String("listen"),
-		Logger:      commandLogger(c),
-		Version:     info.Version,
-		Commit:      info.Commit,
-		Replication: cfg,
-		Node:        c.String("node"),
-		MaxRound:    c.Int("max-round"),
-		NoReplica:   c.Bool("no-replica"),
-		AdminToken:  admin,
-		SQLListen:   c.String("sql-listen"),
-		SQLOrigins:  c.StringSlice("sql-origin"),
-		TLSCert:     c.String("tls-cert"),
-		TLSKey:      c.String("tls-key"),
+		Data:          data,
+		Listen:        c.String("listen"),
+		Logger:        commandLogger(c),
+		Version:       info.Version,
+		Commit:        info.Commit,
+		Replication:   cfg,
+		MetricsListen: c.String("metrics-listen"),
+		Node:          c.String("node"),
+		MaxRound:      c.Int("max-round"),
+		NoReplica:     c.Bool("no-replica"),
+		AdminToken:    admin,
+		SQLListen:     c.String("sql-listen"),
+		SQLOrigins:    c.StringSlice("sql-origin"),
+		TLSCert:       c.String("tls-cert"),
+		TLSKey:        c.String("tls-key"),
 		OnReady: func(url string) {
 			hello(c.App.Writer, url, data, cfg.ReplicaURL(), info.Version, admin != "" || node.BeyondLoopback(c.String("listen")))
 		},

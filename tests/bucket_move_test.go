@@ -1,0 +1,41 @@
+package tests_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"holdfast/tests/s3server"
+)
+
+// TestMoveToABucket is how deploy/docs/vps.md gives a node a bucket that has
+// worked without one.
+func TestMoveToABucket(t *testing.T) {
+	s := s3server.Start(t)
+	p := newPlace(t, "n", bucket(s, "root"))
+	before := serve(t, p.dir)
+	if code, _, stderr := before.cli("enqueue", "mail", `"kept"`); code != 0 {
+		t.Fatal(stderr)
+	}
+	if code := before.terminate(); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	p.ok("init")
+	refused := p.launch()
+	if code := refused.wait(restoreTime); code != 6 || !strings.Contains(refused.out.String(), "adopt") {
+		t.Errorf("a node with jobs on a new bucket: %d, %s", code, refused.out)
+	}
+	whole := filepath.Join(t.TempDir(), "jobs.db")
+	restore := exec.Command(binary(t), "restore", "--data", p.dir, "-o", whole)
+	restore.Env = cleanEnv()
+	mustRun(t, restore)
+	p.ok("adopt", whole)
+	n := p.serve()
+	if code, out, _ := n.cli("get", "1"); code != 0 || !strings.Contains(out, "kept") {
+		t.Errorf("the job: %s", out)
+	}
+	if v := p.verify(); v.Seq < 1 {
+		t.Errorf("the bucket: %+v", v)
+	}
+}
