@@ -139,7 +139,7 @@ func (s *sqlSide) stop(ctx context.Context) {
 // bound but columns: a token for some queues may not.
 func (a *API) mayRead(r *http.Request) (hrana.Access, error) {
 	if !a.gate.closed() && r.Host != "" && !isLoopback(hostOf(r.Host)) {
-		return hrana.AccessNone, &hrana.Refusal{
+		return hrana.AccessNone, &hrana.RefusalError{
 			Status: http.StatusForbidden, Code: "FORBIDDEN",
 			Message: "the Host header must name loopback (localhost, 127.0.0.1 or [::1]): this node has no access tokens",
 		}
@@ -152,7 +152,7 @@ func (a *API) mayRead(r *http.Request) (hrana.Access, error) {
 		err = p.wantsAll()
 	}
 	if e := asAPIError(err); err != nil && e != nil {
-		return hrana.AccessNone, &hrana.Refusal{Status: e.status(), Code: strings.ToUpper(string(e.code)), Message: e.message}
+		return hrana.AccessNone, &hrana.RefusalError{Status: e.status(), Code: strings.ToUpper(string(e.code)), Message: e.message}
 	}
 	switch {
 	case err != nil:

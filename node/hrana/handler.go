@@ -35,15 +35,15 @@ const (
 	AccessPayload               // payloads, results, progress and idempotency keys too
 )
 
-// Refusal is an error of Authorize that the client is told.
-type Refusal struct {
+// RefusalError is an error of Authorize that the client is told.
+type RefusalError struct {
 	Status  int // of HTTP
 	Code    string
 	Message string
 }
 
 // Error returns the message.
-func (e *Refusal) Error() string { return e.Message }
+func (e *RefusalError) Error() string { return e.Message }
 
 // Snapshot is a database that can be read until it is released.
 type Snapshot struct {
@@ -67,7 +67,7 @@ type Options struct {
 	// Authorize says what whoever makes a request may see; the request's body
 	// is not for it. AccessNone without an error is answered with 401. nil:
 	// everybody may view. SQL cannot be bounded to some queues: a token that is
-	// must get AccessNone. Errors: *Refusal, others.
+	// must get AccessNone. Errors: *RefusalError, others.
 	Authorize func(r *http.Request) (Access, error)
 	// Origins of web pages that may ask, such as "https://app.example".
 	Origins []string
@@ -152,7 +152,7 @@ func (h *Handler) with(f func(s *session, w http.ResponseWriter, r *http.Request
 // admit asks what whoever makes r may see. Errors: *httpError, others.
 func (s *session) admit(r *http.Request) (err error) {
 	s.access, err = s.h.opts.Authorize(r)
-	if e, ok := errors.AsType[*Refusal](err); ok {
+	if e, ok := errors.AsType[*RefusalError](err); ok {
 		return refuse(e.Status, e.Code, e.Message)
 	}
 	if err == nil && s.access == AccessNone {

@@ -72,7 +72,7 @@ func TestHTTP(t *testing.T) {
 		Source: src, Version: "1.2.3", Now: func() time.Time { return now }, Origins: []string{"https://app.example"},
 		Authorize: byToken(map[string]hrana.Access{"viewer": hrana.AccessView, "all": hrana.AccessPayload}),
 	})
-	do := func(method, path, body string, header ...string) (*http.Response, string) {
+	do := func(method, path, body string, header ...string) (status int, head http.Header, text string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
 		if err != nil {
@@ -86,11 +86,11 @@ func TestHTTP(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
-		var text strings.Builder
-		if _, err := io.Copy(&text, resp.Body); err != nil {
+		raw, err := io.ReadAll(resp.Body)
+		if err != nil {
 			t.Fatal(err)
 		}
-		return resp, text.String()
+		return resp.StatusCode, resp.Header, string(raw)
 	}
 	const one = `{"requests":[{"type":"execute","stmt":{"sql":"select 1"}}]}`
 	bearer := []string{"Authorization", "Bearer viewer"}
@@ -120,9 +120,9 @@ func TestHTTP(t *testing.T) {
 		{"its preflight without a token", "OPTIONS", "/v3/cursor", "", []string{"Origin", "https://app.example", "Access-Control-Request-Method", "POST"}, 204, ""},
 	} {
 		t.Run(tt.outcome, func(t *testing.T) {
-			resp, text := do(tt.method, tt.path, tt.body, tt.header...)
-			if resp.StatusCode != tt.status {
-				t.Fatalf("got %d, %s", resp.StatusCode, text)
+			status, head, text := do(tt.method, tt.path, tt.body, tt.header...)
+			if status != tt.status {
+				t.Fatalf("got %d, %s", status, text)
 			}
 			var e struct{ Message, Code, Error string }
 			if tt.code == "" {
@@ -131,40 +131,40 @@ func TestHTTP(t *testing.T) {
 			if err := json.Unmarshal([]byte(text), &e); err != nil || e.Code != tt.code || e.Message == "" || e.Message != e.Error {
 				t.Errorf("got %s", text)
 			}
-			if got := resp.Header.Get("Content-Type"); got != "application/json" {
+			if got := head.Get("Content-Type"); got != "application/json" {
 				t.Errorf("Content-Type %q", got)
 			}
 		})
 	}
 	t.Run("the answer says where the snapshot stands", func(t *testing.T) {
-		resp, _ := do("POST", "/v2/pipeline", one, bearer...)
-		if resp.Header.Get("Holdfast-Seq") != "1.8" || resp.Header.Get("Holdfast-As-Of") != "1700000000000" || resp.Header.Get("Holdfast-Lag-Ms") != "1500" {
-			t.Errorf("got %v", resp.Header)
+		_, head, _ := do("POST", "/v2/pipeline", one, bearer...)
+		if head.Get("Holdfast-Seq") != "1.8" || head.Get("Holdfast-As-Of") != "1700000000000" || head.Get("Holdfast-Lag-Ms") != "1500" {
+			t.Errorf("got %v", head)
 		}
-		_, text := do("POST", "/v2/pipeline", strings.Replace(one, "select 1", "select as_of_ms()", 1), bearer...)
+		_, _, text := do("POST", "/v2/pipeline", strings.Replace(one, "select 1", "select as_of_ms()", 1), bearer...)
 		if !strings.Contains(text, `"value":"1700000000000"`) {
 			t.Errorf("as_of_ms(): %s", text)
 		}
 	})
 	t.Run("an allowed page may read the answer and send its headers", func(t *testing.T) {
-		resp, _ := do("OPTIONS", "/v2/pipeline", "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST")
-		allowed := resp.Header.Get("Access-Control-Allow-Headers")
-		if resp.Header.Get("Access-Control-Allow-Origin") != "https://app.example" || !strings.Contains(allowed, "authorization") || !strings.Contains(allowed, "x-libsql-client-version") {
-			t.Errorf("got %v", resp.Header)
+		_, head, _ := do("OPTIONS", "/v2/pipeline", "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST")
+		allowed := head.Get("Access-Control-Allow-Headers")
+		if head.Get("Access-Control-Allow-Origin") != "https://app.example" || !strings.Contains(allowed, "authorization") || !strings.Contains(allowed, "x-libsql-client-version") {
+			t.Errorf("got %v", head)
 		}
 	})
 	t.Run("the payload scope sees what jobs carry", func(t *testing.T) {
 		body := `{"requests":[` + execute("select payload, result from job union all select cast(key as text), null from keys") + `]}`
-		_, text := do("POST", "/v2/pipeline", body, "Authorization", "Bearer all")
+		_, _, text := do("POST", "/v2/pipeline", body, "Authorization", "Bearer all")
 		for _, secret := range []string{secretPayload, secretLarge, secretResult, secretKey} {
 			if !strings.Contains(text, secret) {
 				t.Errorf("%s is missing", secret)
 			}
-			if _, hidden := do("POST", "/v2/pipeline", body, bearer...); strings.Contains(hidden, secret) {
+			if _, _, hidden := do("POST", "/v2/pipeline", body, bearer...); strings.Contains(hidden, secret) {
 				t.Errorf("a viewer sees %s", secret)
 			}
 		}
-		_, text = do("POST", "/v2/pipeline", `{"requests":[`+execute("select v from meta where k like '%key'")+`]}`, "Authorization", "Bearer all")
+		_, _, text = do("POST", "/v2/pipeline", `{"requests":[`+execute("select v from meta where k like '%key'")+`]}`, "Authorization", "Bearer all")
 		if strings.Contains(text, "blob") {
 			t.Errorf("it sees the node's keys: %s", text)
 		}

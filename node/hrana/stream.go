@@ -102,7 +102,7 @@ func (s *stream) control(st *statement) (bool, error) {
 
 // controls reports whether control is for the statement. It changes s.
 func (s *stream) controls(st *statement) bool {
-	is, _ := s.control(st) //nolint:errcheck // whether it would succeed is not asked
+	is, _ := s.control(st) // whether it would succeed is not asked
 	return is
 }
 
