@@ -74,6 +74,7 @@ func (a *API) createToken(s Store, w http.ResponseWriter, r *http.Request) error
 	if err := a.gate.load(r.Context(), store); err != nil {
 		return err
 	}
+	a.feed.nudge()
 	a.wrote(w, seq)
 	wire := tokenWire(&made)
 	wire.Token = secret
@@ -181,6 +182,7 @@ func (a *API) revokeToken(s Store, w http.ResponseWriter, r *http.Request) error
 	if err := a.gate.load(r.Context(), store); err != nil {
 		return err
 	}
+	a.feed.nudge()
 	a.wrote(w, seq)
 	return a.answer(w, http.StatusOK, client.Revoked{ID: idOf(id), Revoked: true})
 }

@@ -115,6 +115,24 @@ func (g *gate) check(secret, remote string) (p *principal, reason string) {
 	return p, ""
 }
 
+// still returns nil as long as who was let in would be let in now. It is for
+// answers that go on for long.
+func (g *gate) still(p *principal) error {
+	known := g.known.Load()
+	switch now := known.byHash[p.token.Hash]; {
+	case p == operator:
+	case p == anyone:
+		if g.closed() {
+			return unauthorized("an access token is needed now")
+		}
+	case now == nil || !now.token.RevokedAt.IsZero():
+		return unauthorized(fmt.Sprintf("the access token %q is revoked", p.token.Name))
+	case !now.token.Good(g.now()):
+		return unauthorized(fmt.Sprintf("the access token %q has expired", p.token.Name))
+	}
+	return nil
+}
+
 // maxSecret is more than any secret has.
 const maxSecret = 1024
 

@@ -85,6 +85,9 @@ func (a *API) follow(r *http.Request, s *eventStream, reader *feedReader, shown 
 	var sent *client.Position
 	for {
 		n, err := reader.take()
+		if fault := a.gate.still(principalOf(r)); fault != nil {
+			err = fault
+		}
 		if a.lost() {
 			err = &apiError{code: client.CodeNotPrimary, message: errLost.Error()}
 		}

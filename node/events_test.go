@@ -438,3 +438,97 @@ func TestEventsOverHTTP2(t *testing.T) {
 		t.Errorf("got %d events, then %v", events, last)
 	}
 }
+
+// endOf is the error with which a stream ends, of which began is told once it
+// has begun.
+func endOf(ctx context.Context, c *client.Client, began func()) error {
+	for _, err := range c.Events(ctx, "") {
+		if err != nil {
+			return err
+		}
+		began()
+		began = func() {}
+	}
+	return nil
+}
+
+func TestEventsEndWithTheToken(t *testing.T) {
+	const admin = "the-admin-token-of-this-test-which-is-long"
+	n := start(t, node.Config{AdminToken: admin})
+	with := func(token string) *client.Client {
+		c, err := client.New(n.url, client.Options{Token: token})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	operator := with(admin)
+	token := func(name string, lives time.Duration) client.Token {
+		t.Helper()
+		made, err := operator.CreateToken(t.Context(), client.TokenRequest{Name: name, Scopes: []string{client.ScopeView}, ExpiresInMS: lives.Milliseconds()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	t.Run("when it is revoked", func(t *testing.T) {
+		made := token("revoked", 0)
+		err := endOf(ctx, with(made.Token), func() {
+			if err := operator.RevokeToken(ctx, made.ID); err != nil {
+				t.Error(err)
+			}
+		})
+		if !errors.Is(err, client.ErrUnauthorized) || !strings.Contains(err.Error(), "is revoked") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("when it expires", func(t *testing.T) {
+		c := with(token("short", 2*time.Second).Token)
+		err := endOf(ctx, c, func() {
+			time.Sleep(2 * time.Second)
+			if _, err := operator.Enqueue(ctx, client.Spec{Queue: "mail"}); err != nil {
+				t.Error(err)
+			}
+		})
+		if !errors.Is(err, client.ErrUnauthorized) || !strings.Contains(err.Error(), "has expired") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("when the first one is made, without", func(t *testing.T) {
+		n := start(t, node.Config{})
+		c, err := client.New(n.url, client.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		err = endOf(ctx, c, func() {
+			if _, err := c.CreateToken(ctx, client.TokenRequest{Name: "first", Scopes: []string{client.ScopeAdmin}}); err != nil {
+				t.Error(err)
+			}
+		})
+		if !errors.Is(err, client.ErrUnauthorized) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestEventsDoNotHoldUpAHandover(t *testing.T) {
+	s := stream(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var g errgroup.Group
+	began := make(chan struct{})
+	g.Go(func() error { return endOf(ctx, s.client, func() { close(began) }) })
+	<-began
+	start := time.Now()
+	s.api.Leave(ctx, time.Minute)
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("the node waited for %s", took)
+	}
+	if err := g.Wait(); !errors.Is(err, client.ErrNotPrimary) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -100,6 +100,13 @@ func (f *feed) wake() {
 	}
 }
 
+// nudge makes the readers look whether they may go on.
+func (f *feed) nudge() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wake()
+}
+
 // cut sends all readers away.
 func (f *feed) cut(why *apiError) {
 	f.mu.Lock()

@@ -35,8 +35,9 @@ type Event struct {
 // The stream cannot be resumed. When it ends, which it does with an error, read
 // the state again and begin anew. The error is an *UnreachableError when the
 // connection broke, an *Error of the code unavailable when the node stops, of
-// not_primary when another one took over, and of too_slow when the caller took
-// longer with the events than the node keeps them.
+// not_primary when another one took over, and of unauthorized when the
+// token was revoked or expired, and of too_slow when the caller took longer with
+// the events than the node keeps them.
 func (c *Client) Events(ctx context.Context, queue string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
