@@ -115,6 +115,18 @@ func (g *gate) check(secret, remote string) (p *principal, reason string) {
 	return p, ""
 }
 
+// still reports whether p, who was let in a while ago, would be let in now.
+func (g *gate) still(p *principal) bool {
+	switch p {
+	case anyone:
+		return !g.closed()
+	case operator:
+		return true
+	}
+	known := g.known.Load().byHash[p.token.Hash]
+	return known != nil && known.token.Good(g.now())
+}
+
 // maxSecret is more than any secret has.
 const maxSecret = 1024
 

@@ -88,6 +88,9 @@ func (a *API) follow(r *http.Request, s *eventStream, reader *feedReader, shown 
 		if a.lost() {
 			err = &apiError{code: client.CodeNotPrimary, message: errLost.Error()}
 		}
+		if err == nil && !a.gate.still(principalOf(r)) {
+			err = unauthorized("the access token is revoked, or has expired")
+		}
 		var end *apiError
 		if errors.As(err, &end) {
 			return s.last(end)

@@ -403,3 +403,50 @@ func TestStopEndsWaits(t *testing.T) {
 	c.Close()
 	wantGoroutines(t, before)
 }
+
+func TestEventsEndWithTheirToken(t *testing.T) {
+	s := stream(t)
+	ctx := t.Context()
+	me, err := s.client.CreateToken(ctx, client.TokenRequest{Name: "me", Scopes: []string{client.ScopeAdmin}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(secret string) *client.Client {
+		c, err := client.New(s.server.URL, client.Options{Token: secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	admin := with(me.Token)
+	viewer, err := admin.CreateToken(ctx, client.TokenRequest{Name: "viewer", Scopes: []string{client.ScopeView}, Queues: []string{"mail"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	timed, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	next, stop := iter.Pull2(with(viewer.Token).Events(timed, ""))
+	defer stop()
+	if _, err, ok := next(); err != nil || !ok {
+		t.Fatalf("the stream did not begin: %v", err)
+	}
+	if err := admin.RevokeToken(ctx, viewer.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.Enqueue(ctx, client.Spec{Queue: "mail"}); err != nil { // wakes the stream
+		t.Fatal(err)
+	}
+	for {
+		event, err, ok := next()
+		if errors.Is(err, client.ErrUnauthorized) {
+			return
+		}
+		if err != nil || !ok {
+			t.Fatalf("the stream ended with %v", err)
+		}
+		if event.Changes != nil {
+			t.Errorf("a revoked token was told of %+v", event.Changes)
+		}
+	}
+}

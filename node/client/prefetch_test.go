@@ -19,7 +19,9 @@ func TestWorkerPrefetches(t *testing.T) {
 		calls   map[string][]string
 	}{
 		{
-			"a job is held for the next free handler", client.WorkerOptions{Default: sleeper(time.Second, nil), Prefetch: 1}, nil, 5 * time.Second,
+			"a job is held for the next free handler",
+			client.WorkerOptions{Default: sleeper(time.Second, nil), Prefetch: 1},
+			nil, 5 * time.Second,
 			map[string][]string{
 				"claim": {
 					"claim max 2 wait 20000 acks 0 fails 0", // two at once
@@ -31,16 +33,20 @@ func TestWorkerPrefetches(t *testing.T) {
 			},
 		},
 		{
-			"held jobs are given back by a stop, the one that runs may finish", client.WorkerOptions{Default: slow, Prefetch: 2}, nil, time.Second,
+			"held jobs are given back by a stop, the one that runs may finish",
+			client.WorkerOptions{Default: slow, Prefetch: 2},
+			nil, time.Second,
 			map[string][]string{"release": {"release L2", "release L3"}, "ack": {`ack L1 "slept"`}},
 		},
 		{
-			"a held job whose lease was lost is dropped", client.WorkerOptions{Default: slow, Prefetch: 2},
+			"a held job whose lease was lost is dropped",
+			client.WorkerOptions{Default: slow, Prefetch: 2},
 			func(s *source) { s.lost["L2"] = true }, 30 * time.Second,
 			map[string][]string{"release": {}, "ack": {`ack L1 "slept"`, `ack L3 "slept"`}},
 		},
 		{
-			"a held job that was cancelled is given back, and does not run", client.WorkerOptions{Default: slow, Prefetch: 2},
+			"a held job that was cancelled is given back, and does not run",
+			client.WorkerOptions{Default: slow, Prefetch: 2},
 			func(s *source) { s.cancel["L2"] = true }, 30 * time.Second,
 			map[string][]string{"release": {"release L2"}, "ack": {`ack L1 "slept"`, `ack L3 "slept"`}},
 		},

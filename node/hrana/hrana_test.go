@@ -52,7 +52,9 @@ func (d *database) fill(t testing.TB) {
 	for _, spec := range []queue.Spec{
 		{Queue: "mail", Type: "welcome", Payload: []byte(`"` + secretPayload + `"`), IdempotencyKey: secretKey, MaxAttempts: 1, Priority: 3},
 		{Queue: "mail", Type: "welcome", Payload: []byte(large), Priority: 2},
-		{Queue: "mail", Type: "welcome"}, {Queue: "mail", Type: "news"}, {Queue: "thumbs"},
+		{Queue: "mail", Type: "welcome"},
+		{Queue: "mail", Type: "news"},
+		{Queue: "thumbs"},
 	} {
 		if _, _, err := d.queue.Enqueue(ctx, spec); err != nil {
 			t.Fatal(err)

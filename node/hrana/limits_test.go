@@ -40,8 +40,10 @@ func TestExpensive(t *testing.T) {
 		{"a slow second row is interrupted", "SQLITE_INTERRUPT", "select 1 union all select count(*) from " + cross(12)},
 		{"a join of views is interrupted", "SQLITE_INTERRUPT", "select count(*) from jobs_recent" + strings.Repeat(", jobs_recent", 20)},
 		{"long strings are interrupted", "SQLITE_INTERRUPT", "select sum(length(concat_ws(" + big + ", 1, 2))) from " + cross(8)},
-		{"two long arrays are interrupted", "SQLITE_INTERRUPT",
-			"select count(*) from json_each('[" + strings.Repeat("1,", 40_000) + "1]') a, json_each('[" + strings.Repeat("1,", 5000) + "1]') b"},
+		{
+			"two long arrays are interrupted", "SQLITE_INTERRUPT",
+			"select count(*) from json_each('[" + strings.Repeat("1,", 40_000) + "1]') a, json_each('[" + strings.Repeat("1,", 5000) + "1]') b",
+		},
 		{"a sort of wide rows is too large", "SQLITE_NOMEM", "select y from " + wide + " order by y"},
 		{"distinct wide rows are too large", "SQLITE_NOMEM", "select distinct y from " + wide + " order by y limit 1"},
 		{"a count of distinct wide rows is too large", "SQLITE_NOMEM", "select count(distinct y) from " + wide},

@@ -124,8 +124,10 @@ func TestBatch(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	s, _ := viewer(t, hrana.AccessView)
 	for _, tt := range []struct{ outcome, sql, want string }{
-		{"a statement tells its parameters and columns", "select id, payload as p from jobs where id = ?2 or id = :x",
-			`{"params":[{"name":null},{"name":"?2"},{"name":":x"}],"cols":[{"name":"id","decltype":"INTEGER"},{"name":"p","decltype":null}],"is_explain":false,"is_readonly":true}`},
+		{
+			"a statement tells its parameters and columns", "select id, payload as p from jobs where id = ?2 or id = :x",
+			`{"params":[{"name":null},{"name":"?2"},{"name":":x"}],"cols":[{"name":"id","decltype":"INTEGER"},{"name":"p","decltype":null}],"is_explain":false,"is_readonly":true}`,
+		},
 		{"an explain is one", "explain select 1", `"is_explain":true`},
 		{"a transaction does not begin", "begin", `{"params":[],"cols":[],"is_explain":false,"is_readonly":true}`},
 		{"a write is refused", "delete from jobs", `"code":"SQLITE_READONLY"`},
