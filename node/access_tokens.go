@@ -20,6 +20,7 @@ type TokenStore interface {
 	TokenReader
 	CreateAccessToken(ctx context.Context, t queue.AccessToken) (queue.AccessToken, queue.Seq, error)
 	RevokeAccessToken(ctx context.Context, id int64) (queue.Seq, error)
+	Note(ctx context.Context) error
 	AuditTrail(ctx context.Context, before int64, limit int) ([]queue.AuditEntry, error)
 }
 
@@ -205,6 +206,22 @@ func (a *API) audited(r *http.Request, action, target string, detail any) contex
 		}
 	}
 	return queue.WithAudit(r.Context(), entry)
+}
+
+// noteHandover leaves an entry for a handover, which must not fail for want of
+// it: the disk may be the reason why the node is to give way.
+func (a *API) noteHandover(r *http.Request) {
+	s := a.store.Load()
+	if s == nil {
+		return
+	}
+	store, err := tokenStore(*s)
+	if err == nil {
+		err = store.Note(a.audited(r, "node.handover", "", nil))
+	}
+	if err != nil {
+		a.log.Warn("the handover is not in the audit trail", "err", err)
+	}
 }
 
 // maxDetail bounds what an entry says besides who, what and when.

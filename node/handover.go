@@ -114,6 +114,7 @@ func (a *API) handover(w http.ResponseWriter, r *http.Request) error {
 	if a.handOver == nil {
 		return &apiError{code: client.CodeWrongState, message: "failover is manual, and so no standby waits: stop this node, then start another; or set failover: auto in litestream.yml"}
 	}
+	a.noteHandover(r)
 	to, err := a.handOver(r.Context())
 	if err != nil {
 		return err

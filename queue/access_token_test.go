@@ -213,10 +213,15 @@ func TestAudit(t *testing.T) {
 			t.Errorf("got %v and %+v", err, trail(0, 10))
 		}
 	})
+	t.Run("what changes nothing can be noted", func(t *testing.T) {
+		if err := q.Note(ctx); err != nil || len(trail(0, 10)) != 4 {
+			t.Errorf("got %v and %+v", err, trail(0, 10))
+		}
+	})
 	t.Run("it is read page by page, the newest first", func(t *testing.T) {
-		first := trail(0, 2)
-		rest := trail(first[1].ID, 2)
-		if len(first) != 2 || len(rest) != 1 || first[0].ID != 3 || rest[0].ID != 1 {
+		first := trail(0, 3)
+		rest := trail(first[2].ID, 2)
+		if len(first) != 3 || len(rest) != 1 || first[0].ID != 4 || rest[0].ID != 1 {
 			t.Errorf("got %+v and %+v", first, rest)
 		}
 	})
@@ -229,7 +234,7 @@ func TestAudit(t *testing.T) {
 		if err := q.sweepAudit(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if got := trail(0, 10); len(got) != 1 || got[0].ID != 4 {
+		if got := trail(0, 10); len(got) != 1 || got[0].ID != 5 {
 			t.Errorf("got %+v", got)
 		}
 	})
