@@ -77,7 +77,7 @@ func (a *API) showReplication(s Store, w http.ResponseWriter, _ *http.Request) e
 		LagMS: st.Lag(time.Now()).Milliseconds(), PendingSinceMS: optionalMS(st.PendingSince), LastSyncAtMS: optionalMS(st.LastSyncAt),
 		LastError: lastError, LastErrorAtMS: optionalMS(st.LastErrorAt), Offline: st.Offline,
 		LastSnapshotAtMS: optionalMS(st.LastSnapshot), WALBytes: wal, DBBytes: db,
-		Requests: client.Requests{Put: st.Requests.Put, Get: st.Requests.Get, List: st.Requests.List, Delete: st.Requests.Delete},
+		Requests: client.Requests{Put: st.Requests.Put, Get: st.Requests.Get, List: st.Requests.List, Delete: st.Requests.Delete, SinceMS: sinceMS(st.RequestsSince)},
 	})
 }
 
@@ -89,6 +89,14 @@ func (a *API) showNode(w http.ResponseWriter, _ *http.Request) error {
 		return &apiError{code: client.CodeUnavailable, message: "the node is starting"}
 	}
 	return a.answer(w, http.StatusOK, *self)
+}
+
+// sinceMS is 0 for the zero Time.
+func sinceMS(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
 }
 
 // txidText writes a TXID as Litestream does.

@@ -49,6 +49,7 @@ type Status struct {
 	Offline       bool // begun without the root, see DESIGN.md
 	LastSnapshot  time.Time
 	Requests      Requests
+	RequestsSince time.Time // the first of them; zero: none was sent
 }
 
 // Lag is how long the oldest commit has been waiting for its upload.
@@ -193,7 +194,7 @@ func (p *Primary) Status() Status {
 	if p.stream != nil {
 		s.Seq = p.stream.seq()
 	}
-	s.Requests = p.boot.store.requests().snapshot()
+	s.Requests, s.RequestsSince = p.boot.store.requests().snapshot(), p.boot.store.requests().begun()
 	return s
 }
 

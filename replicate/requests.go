@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http/httptrace"
 	"sync/atomic"
+	"time"
 )
 
 // Requests is how many requests were sent to a bucket, by the kinds that
@@ -26,7 +27,16 @@ const (
 
 // counter counts requests by kind, for several clients at once.
 type counter struct {
-	sent [requestKinds]atomic.Int64
+	sent  [requestKinds]atomic.Int64
+	since atomic.Int64 // wall clock of the first, ms; 0: none was sent
+}
+
+// begun returns when the first request was sent; zero: none was.
+func (c *counter) begun() time.Time {
+	if ms := c.since.Load(); ms != 0 {
+		return time.UnixMilli(ms)
+	}
+	return time.Time{}
 }
 
 // snapshot returns the counts up to now.
@@ -43,6 +53,11 @@ func (c *counter) snapshot() Requests {
 // looks at the transport, since what a library calls one upload may be many.
 func (c *counter) trace(ctx context.Context, kind requestKind) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		WroteHeaders: func() { c.sent[kind].Add(1) },
+		WroteHeaders: func() {
+			c.sent[kind].Add(1)
+			if c.since.Load() == 0 {
+				c.since.CompareAndSwap(0, time.Now().UnixMilli())
+			}
+		},
 	})
 }

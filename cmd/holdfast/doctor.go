@@ -21,8 +21,9 @@ func doctorCommand() *cli.Command {
 		Description: "Of a node that does not run: whether the directory can be written to and has room, the\n" +
 			"database is whole, and every counter is what the rows say, on a copy beside it. Of one that\n" +
 			"runs, which it asks at --url: whether it is ready, and how its replication stands. Of both:\n" +
-			"the configuration, and whether the replica can be reached. It changes nothing, and exits\n" +
-			"with 1 when something is not right.\n\n" +
+			"the configuration, whether the replica can be reached, and of a bucket whether the key has its\n" +
+			"rights, conditional writes work and the clocks agree, for which it writes scratch objects and\n" +
+			"deletes them. It changes nothing else, and exits with 1 when something is not right.\n\n" +
 			"Examples:\n  holdfast doctor\n  holdfast doctor --data /var/lib/holdfast --config litestream.yml --json",
 		Flags: rootFlags(append(serverSecurityFlags(), listenFlag(), urlFlag(), tokenFlag(), caFlag())...),
 		Action: func(c *cli.Context) error {
@@ -62,7 +63,8 @@ func examine(c *cli.Context) ([]node.Check, error) {
 		return append(checks, node.Check{Name: "config", Found: configName(c), Fix: strings.ReplaceAll(err.Error(), "\n", "; ")}), nil
 	}
 	checks = append(checks, node.Check{Name: "config", OK: true, Found: configName(c)})
-	return append(checks, lookAtReplica(c, cfg)), nil
+	checks = append(checks, lookAtReplica(c, cfg))
+	return append(checks, tryBucket(c, cfg)...), nil
 }
 
 func configName(c *cli.Context) string {

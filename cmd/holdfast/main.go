@@ -118,6 +118,7 @@ func commands() []*cli.Command {
 		takeoverCommand(),
 		handoverCommand(),
 		doctorCommand(),
+		costCommand(),
 		benchCommand(),
 		configCommand(),
 		completionCommand(),

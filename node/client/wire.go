@@ -303,6 +303,8 @@ type Requests struct {
 	Get    int64 `json:"get"`
 	List   int64 `json:"list"`
 	Delete int64 `json:"delete"`
+	// SinceMS is when the first of them was sent; 0: none was.
+	SinceMS int64 `json:"since_ms"`
 }
 
 // The roles of a node.
