@@ -129,6 +129,7 @@ func (a *API) Leave(ctx context.Context, grace time.Duration) {
 	a.primary.Store(new(string))
 	a.NotReady(leavingReason)
 	a.store.Store(nil)
+	a.feed.cut(&apiError{code: client.CodeNotPrimary, message: leavingReason})
 	for end := time.Now().Add(grace); a.running.Load() > 0 && time.Now().Before(end) && ctx.Err() == nil; {
 		time.Sleep(5 * time.Millisecond)
 	}
