@@ -62,6 +62,8 @@ type API struct {
 	primary atomic.Pointer[string]      // where the primary is, while this node is a standby
 	reasons atomic.Pointer[[]string]    // why the node is not ready; nil when it is
 
+	follows atomic.Pointer[followStatus] // of a standby's copy; nil: there is none
+
 	// handOver makes this node give way to a standby; nil: failover is manual.
 	handOver func(context.Context) (client.Handover, error)
 
@@ -116,6 +118,7 @@ func NewAPI(cfg Config) *API {
 // Open lets requests in: from now on they are served from s.
 func (a *API) Open(s Store) {
 	a.primary.Store(nil)
+	a.follows.Store(nil)
 	a.settings.forget()
 	a.learn(context.Background(), s)
 	a.feed.open(s.Seq())

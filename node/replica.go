@@ -155,6 +155,7 @@ func (n *node) acquire(ctx context.Context) (primary, error) {
 	if opts.Yield == 0 {
 		n.api.NotReady("the root of the replica is being taken")
 	}
+	opts.Following = n.api.Follow
 	return n.cfg.acquire(ctx, opts)
 }
 

@@ -88,7 +88,9 @@ func (a *API) showNode(w http.ResponseWriter, _ *http.Request) error {
 	if self == nil {
 		return &apiError{code: client.CodeUnavailable, message: "the node is starting"}
 	}
-	return a.answer(w, http.StatusOK, *self)
+	wire := *self
+	wire.Follows = a.following(time.Now())
+	return a.answer(w, http.StatusOK, wire)
 }
 
 // sinceMS is 0 for the zero Time.

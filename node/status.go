@@ -3,6 +3,7 @@ package node
 import (
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"holdfast/node/client"
@@ -60,6 +61,9 @@ func (a *API) readyz(w http.ResponseWriter, r *http.Request) error {
 		reasons = &[]string{errLost.Error()}
 	}
 	if reasons != nil {
+		if copied := a.followReason(time.Now()); copied != "" {
+			reasons = new(append(slices.Clone(*reasons), copied))
+		}
 		w.Header().Set("Retry-After", retryAfter)
 		if !a.trusts(r) {
 			reasons = &[]string{"the node says why to those who send an access token"}

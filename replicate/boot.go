@@ -43,8 +43,12 @@ type Options struct {
 	// each time that it got further: all commits up to seq are there at txid. It
 	// must be quick.
 	Uploaded func(epoch int64, txid uint64, seq int64)
+	// Following is told how to ask how far the copy is that a standby keeps; it may
+	// be nil.
+	Following func(status func() FollowStatus)
 
-	lookForLife time.Duration // how long a silent holder is watched; tests shorten it
+	reached     func(step string) // of a standby that takes over; tests end it there
+	lookForLife time.Duration     // how long a silent holder is watched; tests shorten it
 }
 
 // path is how a boot goes on; see DESIGN.md.
@@ -69,6 +73,8 @@ type boot struct {
 	tested bool // what the provider can do is known
 	now    func() time.Time
 	yield  time.Time // until then others may take the root first
+	// follower keeps the copy of a standby; nil until it is one.
+	follower *Follower
 }
 
 // Acquire takes the root for this data directory and leaves the right database
@@ -88,6 +94,7 @@ func Acquire(ctx context.Context, opts Options) (*Primary, error) {
 		return nil, err
 	}
 	p, err := b.acquire(ctx)
+	b.endFollow(err == nil)
 	if err != nil {
 		return nil, errors.Join(err, b.store.close())
 	}
@@ -323,13 +330,15 @@ func (b *boot) takeOver(ctx context.Context, p *Primary) error {
 	if err != nil {
 		b.log.Warn("the local files cannot be read", "err", err)
 	}
+	b.at("acquired")
 	aside, err := b.files.setAside()
 	if err := errors.Join(err, fault("after-aside")); err != nil {
 		return err
 	}
+	b.at("set aside")
 	p.parent = epochInfo{Epoch: lock.Epoch, Parent: lock.Ready}
 	if lock.Ready != 0 {
-		txid, err := b.restore(ctx, lock.Ready)
+		txid, err := b.bring(ctx, lock.Ready)
 		if err != nil {
 			return fmt.Errorf("restore epoch %d from %s: %w", lock.Ready, b.store.url(), err)
 		}
@@ -339,7 +348,9 @@ func (b *boot) takeOver(ctx context.Context, p *Primary) error {
 		b.reportAside(ctx, before, aside)
 	}
 	p.node = nodeFile{Lineage: lock.Lineage, Root: b.store.url(), Epoch: lock.Epoch, Sessions: []string{lock.Session}}
-	return errors.Join(fault("after-restore"), b.files.writeNode(p.node))
+	err = errors.Join(fault("after-restore"), b.files.writeNode(p.node))
+	b.at("node.json")
+	return err
 }
 
 // reportAside says what files that were set aside hold beyond what was

@@ -24,6 +24,14 @@
 // the database, then [Primary.Stop]. [Restore], [Adopt] and [TakeOver] are for
 // operators.
 //
+// # Following
+//
+// A [Follower] keeps a copy of a root's database up to date with read rights
+// alone, and serves it: [OpenFollower], then [Follower.Run], and
+// [Follower.Acquire] for each reader. What a reader sees is one whole state,
+// with its position and its age. A node that waits for its turn in auto mode
+// follows too, and takes over from its copy.
+//
 // # Caveats
 //
 // The data directory must be locked by the caller. The database must leave

@@ -201,6 +201,12 @@ func (s *copyState) beyond(t *copyState) bool {
 // under way get a moment to finish. It never gives up by itself; what keeps it
 // from going on is in [Follower.Status] meanwhile.
 func (f *Follower) Run(ctx context.Context) error {
+	f.loop(ctx)
+	return f.close()
+}
+
+// loop is Run without the end.
+func (f *Follower) loop(ctx context.Context) {
 	var retry time.Duration
 	for ctx.Err() == nil {
 		more, err := f.once(ctx)
@@ -219,7 +225,6 @@ func (f *Follower) Run(ctx context.Context) error {
 			f.wait(ctx)
 		}
 	}
-	return f.close()
 }
 
 // wait returns when it is time to look at the root again, or the primary said

@@ -104,14 +104,15 @@ func (f *fetchedFile) verify() error {
 		count, last = count+1, pgno
 		return nil
 	})
+	if err != nil {
+		return err
+	}
 	h := &f.header
 	whole := h.Commit
 	if h.LockPgno() <= h.Commit {
 		whole--
 	}
 	switch {
-	case err != nil:
-		return err
 	case h.MinTXID != f.info.MinTXID || h.MaxTXID != f.info.MaxTXID:
 		return fmt.Errorf("it holds the transactions %s to %s", h.MinTXID, h.MaxTXID)
 	case h.Commit == 0:

@@ -177,7 +177,7 @@ func TestFollowIsNeverTorn(t *testing.T) {
 		g.Go(func() error { return ask(f.Follower, stop, &answers, &states) })
 	}
 	for epoch := int64(1); epoch <= 3; epoch++ {
-		for n := 1; answers.Load() < want*epoch/3 || states.Load() < 20*epoch || n < 101; n++ {
+		for n := 1; answers.Load() < want*epoch/3 || states.Load() < 10*epoch || n < 101; n++ {
 			l.write(t, n)
 			time.Sleep(10 * time.Millisecond)
 		}

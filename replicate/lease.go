@@ -105,6 +105,8 @@ func (b *boot) await(ctx context.Context, lock held) (held, error) {
 	ttl := b.opts.Config.LeaseTTL
 	seen := b.now()
 	b.standby(lock.Lock)
+	stop := b.follow(ctx)
+	defer stop()
 	for lock.Session != "" && !lock.Closed && b.now().Sub(seen) < ttl+ttl/3 {
 		if !sleep(ctx, b.glance(lock.Lock)) {
 			return lock, ctx.Err()

@@ -320,6 +320,18 @@ type Node struct {
 	Session string `json:"session"` // of this run, as lock.json has it
 	Epoch   int64  `json:"epoch"`
 	URL     string `json:"url"` // under which others reach it
+	// Follows is how far the copy is that a standby keeps; nil for any other.
+	Follows *Follows `json:"follows,omitempty"`
+}
+
+// Follows is how far a copy is that a node keeps of another's database.
+type Follows struct {
+	Epoch      int64   `json:"epoch"`       // 0: there is no copy yet
+	TXID       string  `json:"txid"`        // everything up to it is in the copy
+	NewestTXID string  `json:"newest_txid"` // of the replica, as far as it is known
+	AsOfMS     *int64  `json:"as_of_ms"`    // the copy is that of this time or newer; null: not known
+	LagMS      *int64  `json:"lag_ms"`      // since then
+	Problem    *string `json:"problem"`     // what holds it up; null: nothing
 }
 
 // Version answers GET /version.
