@@ -73,11 +73,12 @@ zpty -d term
 func inShell(t *testing.T, command []string) string {
 	t.Helper()
 	needTool(t, command[0])
+	exe := binary(t) // first: to build it may take long
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir = t.TempDir()
-	cmd.Env = cleanEnv("HOME="+cmd.Dir, "PATH="+filepath.Dir(binary(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
+	cmd.Env = cleanEnv("HOME="+cmd.Dir, "PATH="+filepath.Dir(exe)+string(os.PathListSeparator)+os.Getenv("PATH"))
 	cmd.WaitDelay = time.Second
 	var errs strings.Builder
 	cmd.Stderr = &errs
