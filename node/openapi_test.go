@@ -214,6 +214,7 @@ var wireTypes = []any{
 	client.ReplicationStatus{},
 	client.Requests{},
 	client.Node{},
+	client.Follows{},
 	client.Version{},
 	client.Ready{},
 	client.Queues{},
