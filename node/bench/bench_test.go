@@ -15,7 +15,7 @@ func TestRunRefuses(t *testing.T) {
 		options bench.Options
 		want    string
 	}{
-		"an unknown suite": {bench.Options{Exe: "x", Suite: "htpp"}, "there are: http"},
+		"an unknown suite": {bench.Options{Exe: "x", Suite: "htpp"}, "there are: floor, http"},
 		"a negative size":  {bench.Options{Exe: "x", Jobs: -1}, "negative"},
 		"no binary":        {bench.Options{}, "no binary"},
 	}

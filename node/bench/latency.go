@@ -36,7 +36,7 @@ func latencySuite(ctx context.Context, e *env, r *Report) error {
 	if err != nil {
 		return err
 	}
-	r.Values["binary_mb"] = math.Round(float64(info.Size())/1e4) / 100
+	r.Values["binary_mb"] = mebibytes(info.Size())
 	for _, measure := range []func(context.Context, *env, *Report) error{paced, waiters, idleMemory, fullMemory} {
 		if err := measure(ctx, e, r); err != nil {
 			return err
@@ -224,9 +224,12 @@ func (s *server) idle(ctx context.Context, r *Report, key string) error {
 // resident notes the memory of a node.
 func (s *server) resident(r *Report, key string) error {
 	bytes, err := residentBytes(s.cmd.Process.Pid)
-	r.Values[key] = math.Round(float64(bytes)/1e4) / 100
+	r.Values[key] = mebibytes(bytes)
 	return err
 }
+
+// mebibytes is what the keys that end in _mb mean.
+func mebibytes(bytes int64) float64 { return math.Round(float64(bytes)/(1<<20)*100) / 100 }
 
 // fullMemory measures a node that was given a million jobs, kills it, and
 // measures how soon after its start it hands one out.
