@@ -34,6 +34,9 @@
 // [Source] lets a worker of package node/client take its jobs from a queue in
 // the same process, by the same conversions. [Examine] looks at what a node left.
 //
+// With Config.SQLListen the primary's file is served to SQL clients on a port of
+// its own, by package node/hrana (sql.go), to whom the tokens let view everything.
+//
 // # Basics
 //
 //	err := node.Run(ctx, node.Config{

@@ -86,11 +86,21 @@ type conn struct {
 	driver *Driver
 	handle uintptr // of SQLite
 	guard  *guard  // of the statement of a client that is under way
+	where  stmtOf  // reads where the snapshot stands; nil until that is asked
 	asOf   int64   // Unix milliseconds, of the request that is under way
+}
+
+// stmtOf is what the statements of modernc.org/sqlite can do.
+type stmtOf interface {
+	driver.Stmt
+	driver.StmtQueryContext
 }
 
 // Close implements [driver.Conn].
 func (c *conn) Close() error {
+	if c.where != nil {
+		c.where.Close() // the connection goes with it
+	}
 	c.driver.mu.Lock()
 	delete(c.driver.conns, c.handle)
 	c.driver.mu.Unlock()

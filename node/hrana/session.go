@@ -68,13 +68,33 @@ func (s *session) begin() error {
 		if _, err := c.ExecContext(context.Background(), "begin", nil); err != nil {
 			return err
 		}
-		row := make([]driver.Value, 2)
-		if err := c.first("select epoch, seq from node_status", row); err != nil {
-			return err
-		}
-		s.seq = fmt.Sprintf("%v.%v", row[0], row[1])
-		return nil
+		var err error
+		s.seq, err = c.position()
+		return err
 	})
+}
+
+// position returns epoch.seq of the snapshot. Every request asks for it, so the
+// statement is kept.
+func (c *conn) position() (string, error) {
+	if c.where == nil {
+		stmt, err := c.PrepareContext(context.Background(), "select epoch, seq from node_status")
+		if err != nil {
+			return "", err
+		}
+		kept, ok := stmt.(stmtOf)
+		if !ok {
+			return "", errors.Join(fmt.Errorf("the driver's statement is a %T", stmt), stmt.Close())
+		}
+		c.where = kept
+	}
+	rows, err := c.where.QueryContext(context.Background(), nil)
+	if err != nil {
+		return "", err
+	}
+	row := make([]driver.Value, 2)
+	err = rows.Next(row)
+	return fmt.Sprintf("%v.%v", row[0], row[1]), errors.Join(err, rows.Close())
 }
 
 // close gives everything back. It may be called more than once.
