@@ -52,7 +52,7 @@ for target in $targets; do
 	os=${target%/*} arch=${target#*/}
 	file="$out/holdfast_${version}_${os}_$arch"
 	[[ $os != windows ]] || file+=.exe
-	CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build -trimpath -ldflags "-s -w -buildid= -X main.version=$version" -o "$file" ./cmd/holdfast
+	CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build -buildvcs=true -trimpath -ldflags "-s -w -buildid= -X main.version=$version" -o "$file" ./cmd/holdfast
 	size=$(wc -c <"$file")
 	printf '%s: %d MB\n' "$(basename "$file")" $((size >> 20))
 	if ((size > most)); then

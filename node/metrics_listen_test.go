@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -43,7 +44,8 @@ func TestMetricsListen(t *testing.T) {
 	if err := n.stop(); err != nil {
 		t.Error(err)
 	}
-	if _, err := http.Get("http://" + addr + "/metrics"); err == nil {
+	if conn, err := net.Dial("tcp", addr); err == nil {
+		conn.Close()
 		t.Error("it is still served after the stop")
 	}
 	t.Run("an address that is none is told", func(t *testing.T) {
