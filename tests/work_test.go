@@ -138,11 +138,14 @@ func working(t *testing.T, script string) (n *node, worker *process, id string) 
 	t.Helper()
 	needTool(t, "sh")
 	n = serve(t, t.TempDir())
-	cmd := exec.Command(binary(t), "work", "slow", "--", "sh", "-c", script)
+	cmd := exec.Command(binary(t), "work", "slow", "--", "sh", "-c", ": >started; "+script)
 	cmd.Dir = t.TempDir()
 	cmd.Env = cleanEnv("HOLDFAST_URL=" + n.url)
 	worker = launch(t, cmd)
 	id = n.enqueue(client.Spec{Queue: "slow"}).ID
-	eventually(t, 10*time.Second, "the job runs", func() bool { return n.job(id).State == "running" })
+	eventually(t, 10*time.Second, "the job runs", func() bool { // that it is claimed is not enough
+		_, err := os.Stat(filepath.Join(cmd.Dir, "started"))
+		return err == nil
+	})
 	return n, worker, id
 }
