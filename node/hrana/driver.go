@@ -157,7 +157,7 @@ func (c *conn) limit() {
 		{sqlite3.SQLITE_LIMIT_VDBE_OP, 250_000},
 		{sqlite3.SQLITE_LIMIT_FUNCTION_ARG, 64},
 		{sqlite3.SQLITE_LIMIT_ATTACHED, 0},
-		{sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000},
+		{sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 256}, // no interrupt reaches a match
 		{sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, maxParams},
 		{sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH, 1},
 		{sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0},

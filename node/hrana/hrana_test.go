@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,12 +78,12 @@ func (d *database) fill(t testing.TB) {
 type source struct {
 	db   *sql.DB
 	asOf time.Time
-	held int // Acquire minus Release; the tests that look are not concurrent
+	held atomic.Int64 // Acquire minus Release
 }
 
 func (s *source) Acquire(context.Context) (hrana.Snapshot, error) {
-	s.held++
-	return hrana.Snapshot{DB: s.db, AsOf: s.asOf, Release: func() { s.held-- }}, nil
+	s.held.Add(1)
+	return hrana.Snapshot{DB: s.db, AsOf: s.asOf, Release: func() { s.held.Add(-1) }}, nil
 }
 
 func newSource(t testing.TB, path string) *source {

@@ -169,8 +169,8 @@ func TestHTTP(t *testing.T) {
 			t.Errorf("it sees the node's keys: %s", text)
 		}
 	})
-	if src.held != 0 {
-		t.Errorf("%d snapshots were not released", src.held)
+	if held := src.held.Load(); held != 0 {
+		t.Errorf("%d snapshots were not released", held)
 	}
 }
 

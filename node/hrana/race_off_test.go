@@ -1,0 +1,5 @@
+//go:build !race
+
+package hrana_test
+
+const slowed = false
