@@ -127,10 +127,18 @@ func TestWatchdogIsFedByTheWriter(t *testing.T) {
 	s.waitBeats(t)
 
 	stuck.Store(true)
-	<-asked // what was asked before it hung had its answer
+	hangs := func() {
+		t.Helper()
+		select {
+		case <-asked:
+		case <-time.After(30 * time.Second):
+			t.Fatal("the writer is not asked")
+		}
+	}
+	hangs() // what was asked before it hung had its answer
 	before := s.beats.Load()
 	for range 5 {
-		<-asked
+		hangs()
 	}
 	if after := s.beats.Load(); after != before {
 		t.Errorf("the writer hangs, and the watchdog was fed %d times", after-before)
