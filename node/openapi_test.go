@@ -229,6 +229,7 @@ var wireTypes = []any{
 	client.Changes{},
 	client.Change{},
 	client.Position{},
+	client.Follows{},
 	client.Handover{},
 	client.TokenRequest{},
 	client.Token{},
