@@ -132,12 +132,15 @@ func openCopy(path string) (*sql.DB, error) {
 
 // copyURI is how SQLite opens a copy. A file that never changes needs no locks,
 // and none are taken.
-func copyURI(path string) string {
+func copyURI(path string) string { return fileURI(path, "mode=ro&immutable=1") }
+
+// fileURI is the URI of an absolute path, with SQLite's parameters.
+func fileURI(path, query string) string {
 	path = filepath.ToSlash(path)
 	if path != "" && path[0] != '/' {
 		path = "/" + path // a drive
 	}
-	return (&url.URL{Scheme: "file", Path: path, RawQuery: "mode=ro&immutable=1"}).String()
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: query}).String()
 }
 
 // publish serves the copy that was written, if it is further than the one that

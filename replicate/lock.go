@@ -49,8 +49,8 @@ var (
 	// ErrNewer is returned when the root was written by a newer version.
 	ErrNewer = errors.New("the root was written by a newer version of holdfast")
 	// ErrFenced is returned, and Primary.Lost closed, when another node has
-	// taken the root.
-	ErrFenced = errors.New("another node has taken over")
+	// taken the root, or its lock.json is gone.
+	ErrFenced = errors.New("this node does not hold the root any more")
 	// ErrExists is returned by Init when the root has been begun before.
 	ErrExists = errors.New("the root has a lock.json already")
 )

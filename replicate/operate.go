@@ -2,9 +2,11 @@ package replicate
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -91,7 +93,7 @@ func Adopt(ctx context.Context, opts Options, file string) (aside string, err er
 		return "", err
 	}
 	incoming := filepath.Join(opts.Dir, "adopt.tmp")
-	if err := copyFile(file, incoming); err != nil {
+	if err := copyDatabase(ctx, file, incoming); err != nil {
 		return "", fmt.Errorf("adopt %s: %w", file, err)
 	}
 	if aside, err = f.setAside(); err != nil {
@@ -119,11 +121,11 @@ func claimLineage(ctx context.Context, s store, lock held, state State) error {
 	return err
 }
 
-// copyFile copies a database that is not open, with its WAL moved into it by
-// whoever closed it.
-func copyFile(from, to string) error {
+// copyDatabase copies a database that is not open elsewhere. One whose last
+// commits are still in its WAL, as a node leaves it, is read through SQLite.
+func copyDatabase(ctx context.Context, from, to string) error {
 	if info, err := os.Stat(from + "-wal"); err == nil && info.Size() > 0 {
-		return fmt.Errorf("%s-wal is not empty: open and close the database by sqlite3 first, so that the file is whole", from)
+		return copyWithWAL(ctx, from, to)
 	}
 	in, err := os.Open(from)
 	if err != nil {
@@ -136,6 +138,25 @@ func copyFile(from, to string) error {
 	}
 	_, err = io.Copy(out, in)
 	return errors.Join(err, out.Sync(), out.Close())
+}
+
+func copyWithWAL(ctx context.Context, from, to string) error {
+	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	from, err := filepath.Abs(from)
+	if err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", fileURI(from, "mode=ro"))
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, "vacuum into ?", to)
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	return errors.Join(os.Chmod(to, 0o600), syncFile(to))
 }
 
 // RestoreOptions say what [Restore] brings where.

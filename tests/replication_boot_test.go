@@ -212,7 +212,7 @@ func TestReplicationTwoProcesses(t *testing.T) {
 		if code := a.wait(10 * time.Second); code != 4 {
 			t.Errorf("exit code %d, want 4", code)
 		}
-		wantParts(t, a.out.String(), "another node has taken over", `node \"b\"`)
+		wantParts(t, a.out.String(), "does not hold the root any more", `node \"b\"`)
 		if got := len(b.jobs("q")); got != 1 {
 			t.Errorf("the successor has %d jobs, want its 1", got)
 		}
