@@ -83,13 +83,15 @@ func (a *API) showReplication(s Store, w http.ResponseWriter, _ *http.Request) e
 
 // showNode is GET /v1/node. Another node that boots asks for the session, to
 // see whether this one lives.
-func (a *API) showNode(w http.ResponseWriter, _ *http.Request) error {
+func (a *API) showNode(w http.ResponseWriter, r *http.Request) error {
 	self := a.self.Load()
 	if self == nil {
 		return &apiError{code: client.CodeUnavailable, message: "the node is starting"}
 	}
 	wire := *self
-	wire.Follows = a.following(time.Now())
+	if a.trusts(r) {
+		wire.Follows = a.following(time.Now())
+	}
 	return a.answer(w, http.StatusOK, wire)
 }
 

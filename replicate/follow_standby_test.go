@@ -185,8 +185,8 @@ func TestStandbyChild(t *testing.T) {
 			select {}
 		}
 	}
-	bootApp(t, opts)
-	t.Fatalf("it never came to %q", step)
+	_, err = bootApp(t, opts)
+	t.Fatalf("it never came to %q: %v", step, err)
 }
 
 func TestStandbyIsKilled(t *testing.T) {
