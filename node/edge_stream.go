@@ -37,7 +37,7 @@ func (e *edge) subscribe(ctx context.Context) {
 		began := time.Now()
 		err := e.stream(ctx)
 		e.copies.follower.Subscribed(false)
-		if text := err.Error(); ctx.Err() == nil && text != told {
+		if text := err.Error(); ctx.Err() == nil && text != told && !errors.Is(err, errNoPrimary) {
 			told = text
 			e.cfg.Logger.Warn("the primary's events are not read; the bucket is polled", "primary", e.copies.primary(), "err", err)
 		}

@@ -124,7 +124,6 @@ func (f *Follower) note(err error) {
 func (f *Follower) keepPosition() {
 	s := &f.status
 	s.Lineage, s.Ready = f.root.Lineage, f.root.Ready
-	s.Node, s.NodeURL = f.root.Node, f.root.URL
 	if c := f.back; c != nil && (c.whole() || f.opts.Readers) {
 		s.Seeding.Total = 0
 		if !f.opts.Readers {
