@@ -60,6 +60,7 @@ type API struct {
 	replica atomic.Pointer[Replica]
 	self    atomic.Pointer[client.Node] // nil until the node has a session
 	primary atomic.Pointer[string]      // where the primary is, while this node is a standby
+	copies  *copies                     // what an edge serves from; nil: this node is none
 	reasons atomic.Pointer[[]string]    // why the node is not ready; nil when it is
 
 	follows atomic.Pointer[followStatus] // of a standby's copy; nil: there is none
@@ -173,13 +174,12 @@ func (a *API) lost() bool {
 
 // unavailable says why nothing is served, or returns nil.
 func (a *API) unavailable(w http.ResponseWriter, r *http.Request) error {
+	if a.copies != nil && !edgeServes(r) {
+		a.sendTo(w, r, a.copies.primary())
+		return errReadOnly
+	}
 	if url := a.primary.Load(); url != nil {
-		if *url != "" {
-			w.Header().Set(primaryHeader, *url)
-			if to := a.fly.replayTo(*url, r); to != "" {
-				w.Header().Set(flyReplay, to)
-			}
-		}
+		a.sendTo(w, r, *url)
 		return &apiError{code: client.CodeNotPrimary, message: "this node is a standby; the header " + primaryHeader + " says where the primary is"}
 	}
 	if a.lost() {
@@ -189,6 +189,17 @@ func (a *API) unavailable(w http.ResponseWriter, r *http.Request) error {
 		return &apiError{code: client.CodeUnavailable, message: "the node is starting"}
 	}
 	return nil
+}
+
+// sendTo tells a client where the primary is, if that is known.
+func (a *API) sendTo(w http.ResponseWriter, r *http.Request, url string) {
+	if url == "" {
+		return
+	}
+	w.Header().Set(primaryHeader, url)
+	if to := a.fly.replayTo(url, r); to != "" {
+		w.Header().Set(flyReplay, to)
+	}
 }
 
 // ServeHTTP implements [http.Handler].
@@ -204,7 +215,10 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		// Taken before a read, so that what the answer shows is at least as
 		// new; a write puts its own in its place.
-		if store := a.store.Load(); store != nil {
+		if store := a.store.Load(); a.copies != nil {
+			at, asOf, _ := a.copies.newest()
+			stamp(w.Header(), at, asOf)
+		} else if store != nil {
 			setSeq(w, (*store).Seq())
 		}
 	}

@@ -37,7 +37,7 @@ func (e *apiError) status() int {
 		return http.StatusRequestEntityTooLarge
 	case client.CodeQueueFull, client.CodeRateLimited:
 		return http.StatusTooManyRequests
-	case client.CodeUnavailable, client.CodeUnknownOutcome, client.CodeNotPrimary, client.CodeReplicationBehind:
+	case client.CodeUnavailable, client.CodeUnknownOutcome, client.CodeNotPrimary, client.CodeReplicationBehind, client.CodeStale:
 		return http.StatusServiceUnavailable
 	case client.CodeDiskFull:
 		return http.StatusInsufficientStorage

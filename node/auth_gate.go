@@ -60,13 +60,20 @@ func newGate(cfg Config) *gate {
 // load reads the tokens, and puts them in the place of those before at once.
 func (g *gate) load(ctx context.Context, from TokenReader) error {
 	tokens, err := from.AccessTokens(ctx)
+	g.put(tokens, err)
+	return err
+}
+
+// keep puts tokens that were read in the place of those before.
+func (g *gate) keep(tokens []queue.AccessToken) { g.put(tokens, nil) }
+
+func (g *gate) put(tokens []queue.AccessToken, err error) {
 	known := &knownTokens{tokens: tokens, byHash: make(map[[sha256.Size]byte]*principal, len(tokens)), err: err}
 	for _, t := range tokens {
 		known.byHash[t.Hash] = principalOfToken(t)
 		known.any = known.any || t.RevokedAt.IsZero()
 	}
 	g.known.Store(known)
-	return err
 }
 
 // closed reports whether a request needs a token.

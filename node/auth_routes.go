@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -82,11 +83,18 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request, rt *route, n need) (
 	if err == nil && n.all {
 		err = p.wantsAll()
 	}
+	if err == nil && slices.Contains(rt.params, minSeqParam) {
+		if err = a.hold(r); err != nil {
+			return r, err
+		}
+	}
 	if err == nil && !p.all {
 		err = a.admitTo(r, rt, p)
 	}
 	if err != nil {
-		w.Header().Del(seqHeader)
+		for _, name := range []string{seqHeader, asOfHeader, lagHeader} {
+			w.Header().Del(name)
+		}
 		a.refused(w, r, err)
 		return r, err
 	}
@@ -105,11 +113,11 @@ func (a *API) admitTo(r *http.Request, rt *route, p *principal) error {
 	if err != nil {
 		return err
 	}
-	store := a.store.Load()
+	store := a.storeFor(r)
 	if store == nil {
 		return errLost
 	}
-	of, err := queuesOf(r, *store, []int64{id})
+	of, err := queuesOf(r, store, []int64{id})
 	if err != nil {
 		return err
 	}

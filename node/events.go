@@ -26,6 +26,22 @@ type eventTimes struct {
 
 var defaultEventTimes = eventTimes{gather: 20 * time.Millisecond, alive: 15 * time.Second, write: 10 * time.Second}
 
+const (
+	positionsParam = "positions_ms"
+	leastPositions = 250 * time.Millisecond // between two that say the same
+)
+
+// positionsEvery reads positions_ms: a stream of positions alone, which come
+// again after so long without another, so that an edge knows that it has
+// everything. 0: all events.
+func positionsEvery(r *http.Request) (time.Duration, error) {
+	ms, err := numberOf(r.URL.Query(), positionsParam)
+	if err != nil || r.URL.Query().Get(positionsParam) == "" {
+		return 0, err
+	}
+	return millis(positionsParam, ms, leastPositions, defaultEventTimes.alive)
+}
+
 // events is GET /v1/events: a stream of server-sent events (WHATWG HTML,
 // section 9.2) that ends when the client hangs up, is too slow, or the node has
 // nothing more to say. It is not resumable: what came in between is in the
@@ -39,13 +55,17 @@ var defaultEventTimes = eventTimes{gather: 20 * time.Millisecond, alive: 15 * ti
 // Several commits may come as one event. The lines that begin with a colon are
 // comments, which show both sides that the other is there.
 func (a *API) events(_ Store, w http.ResponseWriter, r *http.Request) error {
+	every, err := positionsEvery(r)
+	if err != nil {
+		return err
+	}
 	only, who := r.URL.Query().Get("queue"), principalOf(r)
 	if only != "" {
 		if err := who.wantsQueue(only); err != nil {
 			return err
 		}
 	}
-	shown := func(queue string) bool { return (only == "" || only == queue) && who.covers(queue) }
+	shown := func(queue string) bool { return every == 0 && (only == "" || only == queue) && who.covers(queue) }
 	if r.Method == http.MethodHead {
 		w.Header().Set("Content-Type", eventContentType)
 		return nil
@@ -63,6 +83,9 @@ func (a *API) events(_ Store, w http.ResponseWriter, r *http.Request) error {
 		return errStopping
 	}
 	s := &eventStream{w: w, rc: http.NewResponseController(w), times: a.eventTimes}
+	if s.positions = every > 0; s.positions {
+		s.times.alive = min(every, s.times.alive)
+	}
 	// The server's own limit is for requests that end soon.
 	if err := s.rc.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
@@ -71,7 +94,9 @@ func (a *API) events(_ Store, w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", eventContentType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // or nginx would keep events until it has many
-	h.Del(seqHeader)                 // the first event has it
+	for _, name := range []string{seqHeader, asOfHeader, lagHeader} {
+		h.Del(name) // the first event has it
+	}
 	w.WriteHeader(http.StatusOK)
 	return a.follow(r, s, reader, shown)
 }
@@ -96,7 +121,7 @@ func (a *API) follow(r *http.Request, s *eventStream, reader *feedReader, shown 
 			return s.last(end)
 		}
 		s.changes(n.commits, shown)
-		if !n.more && (sent == nil || !samePosition(sent, &n.at)) {
+		if !n.more && (sent == nil || !s.same(sent, &n.at)) {
 			sent = &n.at
 			s.event("position", n.at)
 		}
@@ -118,16 +143,22 @@ func (a *API) follow(r *http.Request, s *eventStream, reader *feedReader, shown 
 			return s.last(reader.end.why)
 		case <-wait:
 		case <-timer.C:
-			if pause == s.times.alive {
+			switch {
+			case pause != s.times.alive:
+			case s.positions:
+				sent = nil // again
+			default:
 				s.buf.WriteString(": alive\n\n")
 			}
 		}
 	}
 }
 
-func samePosition(a, b *client.Position) bool {
+// same reports whether two positions say the same. Among positions alone a
+// commit says nothing before its upload, for which it would only be sent twice.
+func (s *eventStream) same(a, b *client.Position) bool {
 	sameSeq := (a.ReplicatedSeq == nil) == (b.ReplicatedSeq == nil) && (a.ReplicatedSeq == nil || *a.ReplicatedSeq == *b.ReplicatedSeq)
-	return sameSeq && a.Epoch == b.Epoch && a.Seq == b.Seq && a.TXID == b.TXID
+	return sameSeq && a.Epoch == b.Epoch && a.TXID == b.TXID && (s.positions || a.Seq == b.Seq)
 }
 
 // eventStream writes events, a piece at a time.
@@ -136,6 +167,8 @@ type eventStream struct {
 	rc    *http.ResponseController
 	times eventTimes
 	buf   bytes.Buffer
+
+	positions bool // alone, and again in silence
 }
 
 // event adds an event to the piece.

@@ -49,6 +49,9 @@ func (a *API) warnings(now time.Time) []string {
 	if !ok {
 		return nil
 	}
+	if a.copies != nil {
+		return edgeWarnings(&st, now)
+	}
 	lag := st.Lag(now).Round(time.Second)
 	switch {
 	case st.Offline:
@@ -109,6 +112,10 @@ func txidText(txid uint64) string { return fmt.Sprintf("%016x", txid) }
 // sizes returns those of the database and its WAL, in bytes; 0 where there is
 // none. It must not open the files, which would drop SQLite's locks.
 func (a *API) sizes() (db, wal int64) {
+	if a.copies != nil {
+		_, _, db := a.copies.newest()
+		return db, 0
+	}
 	path := filepath.Join(a.data, databaseName)
 	return sizeOf(path), sizeOf(path + "-wal")
 }

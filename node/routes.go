@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -29,8 +30,8 @@ func (a *API) routes() []route {
 	get, post, patch, del := http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
 	return []route{
 		{post, "/v1/jobs", nil, a.with(a.enqueue)},
-		{get, "/v1/jobs", listParams, a.with(a.list)},
-		{get, "/v1/jobs/{id}", []string{"wait_ms"}, a.with(a.job)},
+		{get, "/v1/jobs", fresh(listParams...), a.with(a.list)},
+		{get, "/v1/jobs/{id}", fresh("wait_ms"), a.with(a.job)},
 		{del, "/v1/jobs/{id}", nil, a.with(a.deleteJob)},
 		{post, "/v1/jobs/{id}/ack", nil, a.with(a.ack)},
 		{post, "/v1/jobs/{id}/fail", nil, a.with(a.failJob)},
@@ -49,15 +50,15 @@ func (a *API) routes() []route {
 		{post, "/v1/releases", nil, a.with(a.releases)},
 		{post, "/v1/snoozes", nil, a.with(a.snoozes)},
 		{post, "/v1/extends", nil, a.with(a.extends)},
-		{get, "/v1/queues", nil, a.with(a.queues)},
-		{get, "/v1/queues/{queue}", nil, a.with(a.queue)},
+		{get, "/v1/queues", fresh(), a.with(a.queues)},
+		{get, "/v1/queues/{queue}", fresh(), a.with(a.queue)},
 		{patch, "/v1/queues/{queue}", nil, a.with(a.patchQueue)},
 		{post, "/v1/queues/{queue}/pause", nil, a.with(a.pause)},
 		{post, "/v1/queues/{queue}/resume", nil, a.with(a.resume)},
-		{get, "/v1/queues/{queue}/throughput", []string{"since_ms"}, a.with(a.throughput)},
-		{get, "/v1/health", []string{"queue"}, a.with(a.health)},
-		{get, "/v1/events", []string{"queue"}, a.with(a.events)},
-		{get, "/v1/replication", nil, a.with(a.showReplication)},
+		{get, "/v1/queues/{queue}/throughput", fresh("since_ms"), a.with(a.throughput)},
+		{get, "/v1/health", fresh("queue"), a.with(a.health)},
+		{get, "/v1/events", []string{"queue", positionsParam}, a.with(a.events)},
+		{get, "/v1/replication", fresh(), a.with(a.showReplication)},
 		{post, "/v1/handover", nil, a.handover},
 		{post, "/v1/tokens", nil, a.with(a.createToken)},
 		{get, "/v1/tokens", nil, a.with(a.listTokens)},
@@ -77,11 +78,11 @@ func (a *API) with(h storeHandler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		a.running.Add(1) // before the look at the store: Leave takes it away, and then waits
 		defer a.running.Add(-1)
-		store := a.store.Load()
+		store := a.storeFor(r)
 		if store == nil {
 			return errLost
 		}
-		return h(*store, w, r)
+		return h(store, w, r)
 	}
 }
 
@@ -115,7 +116,13 @@ func (a *API) newMux() *http.ServeMux {
 // serve runs a route's handler: the one place where its error becomes an answer.
 func (a *API) serve(rt route) http.HandlerFunc {
 	need := needOf(&rt)
+	held := slices.Contains(rt.params, minSeqParam)
 	return func(w http.ResponseWriter, r *http.Request) {
+		if held && a.copies != nil {
+			h := &hold{ResponseWriter: w, copies: a.copies}
+			defer h.release()
+			w, r = h, r.WithContext(context.WithValue(r.Context(), holdKey{}, h))
+		}
 		r, err := a.admit(w, r, &rt, need)
 		if err != nil {
 			a.fail(w, r, err)

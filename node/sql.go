@@ -71,7 +71,7 @@ func (s *sqlSource) Acquire(context.Context) (hrana.Snapshot, error) {
 
 // sqlSide is what a node serves SQL with. A nil one serves nothing.
 type sqlSide struct {
-	source   *sqlSource
+	source   *sqlSource // nil on an edge
 	server   *http.Server
 	listener net.Listener
 	url      string
@@ -87,16 +87,26 @@ func newSQLSide(ctx context.Context, cfg Config, api *API, cert *certificate) (*
 	if err != nil {
 		return nil, err
 	}
+	source := &sqlSource{driver: driver, lost: api.lost}
+	side, err := listenSQL(ctx, cfg, api, cert, source)
+	if err != nil {
+		return nil, err
+	}
+	side.source = source
+	return side, nil
+}
+
+// listenSQL takes the port, to serve what source hands out.
+func listenSQL(ctx context.Context, cfg Config, api *API, cert *certificate, source hrana.Source) (*sqlSide, error) {
 	listener, err := listen(ctx, cfg.SQLListen)
 	if err != nil {
 		return nil, fmt.Errorf("SQL: %w", err)
 	}
-	source := &sqlSource{driver: driver, lost: api.lost}
 	handler := hrana.New(hrana.Options{
 		Source: source, Authorize: api.mayRead, Origins: cfg.SQLOrigins, Version: cfg.Version, Logger: cfg.Logger,
 	})
 	side := &sqlSide{
-		source: source, server: newServer(handler, cfg), listener: listener, cert: cert,
+		server: newServer(handler, cfg), listener: listener, cert: cert,
 		url: strings.Replace(urlOf(listener.Addr(), true), "https://", "libsql://", 1),
 	}
 	if cert == nil {

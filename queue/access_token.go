@@ -61,7 +61,7 @@ func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
 // AccessTokens returns every token, by id: also those that expired, and for
 // TokenLife those that were revoked. Errors: ErrClosed, ctx.Err().
-func (q *Queue) AccessTokens(ctx context.Context) (tokens []AccessToken, err error) {
+func (q *Reader) AccessTokens(ctx context.Context) (tokens []AccessToken, err error) {
 	err = q.view(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		tokens, err = ReadAccessTokens(ctx, tx)
 		return err

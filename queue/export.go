@@ -14,7 +14,7 @@ const exportRows = 32 // of a step: payloads may be large
 // error, which is yielded with an empty Job, it ends.
 //
 // Errors: ErrClosed, ctx.Err().
-func (q *Queue) Export(ctx context.Context) iter.Seq2[Job, error] {
+func (q *Reader) Export(ctx context.Context) iter.Seq2[Job, error] {
 	return func(yield func(Job, error) bool) {
 		for after := int64(0); ; {
 			jobs, err := q.exportStep(ctx, after)
@@ -35,7 +35,7 @@ func (q *Queue) Export(ctx context.Context) iter.Seq2[Job, error] {
 	}
 }
 
-func (q *Queue) exportStep(ctx context.Context, after int64) (jobs []Job, err error) {
+func (q *Reader) exportStep(ctx context.Context, after int64) (jobs []Job, err error) {
 	err = q.view(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var found []int64
 		if err := eachOf(ctx, tx, func(rows *sql.Rows) error {

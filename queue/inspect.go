@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 )
 
 // Identity tells which history a file belongs to and how far it came.
@@ -16,6 +17,9 @@ type Identity struct {
 	Seq     int64 // the last commit, as Seq.N
 	Schema  int   // the version of the schema
 	Tokens  int   // access tokens that are not revoked
+	// CommittedAt is when the last commit was made, by the primary's clock; zero:
+	// there was none yet.
+	CommittedAt time.Time
 }
 
 // Inspect looks at a file, which may be open in this process or have been left
@@ -69,6 +73,7 @@ func inspect(ctx context.Context, path string) (id Identity, err error) {
 
 // read fills in the identity; what a newer schema keeps elsewhere stays empty.
 func (id *Identity) read(ctx context.Context, conn *sql.Conn, newer bool) error {
+	var committed int64
 	for _, field := range []struct {
 		query string
 		dst   any
@@ -76,11 +81,15 @@ func (id *Identity) read(ctx context.Context, conn *sql.Conn, newer bool) error 
 		{"select v from meta where k='lineage'", &id.Lineage},
 		{"select v from meta where k='epoch'", &id.Epoch},
 		{"select seq from counts where id=0", &id.Seq},
+		{"select committed_at from counts where id=0", &committed},
 		{"select count(*) from tokens where revoked_at is null", &id.Tokens},
 	} {
 		if err := conn.QueryRowContext(ctx, field.query).Scan(field.dst); err != nil && !newer {
 			return err
 		}
+	}
+	if committed > 0 {
+		id.CommittedAt = fromMS(committed)
 	}
 	return nil
 }

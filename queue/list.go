@@ -100,7 +100,7 @@ func (f Filter) listing() (*listing, error) {
 // payloads has a few dozen jobs at most.
 //
 // Errors: *SpecError, ErrNoQueue, ErrClosed, ctx.Err().
-func (q *Queue) Jobs(ctx context.Context, f Filter) (Page, error) {
+func (q *Reader) Jobs(ctx context.Context, f Filter) (Page, error) {
 	l, err := f.listing()
 	if err != nil {
 		return Page{}, err

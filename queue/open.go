@@ -51,6 +51,7 @@ type Options struct {
 
 // Queue is an open database. Its methods may be called from any goroutine.
 type Queue struct {
+	Reader
 	w      *writer
 	signer *signer
 	read   *sql.DB
@@ -86,6 +87,7 @@ func Open(ctx context.Context, path string, opts Options) (*Queue, error) {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	q := &Queue{draining: make(chan struct{})}
+	q.Reader = Reader{begin: q.view}
 	if err := q.open(ctx, path, opts, disk); err != nil {
 		q.closeFiles() //nolint:errcheck // the error above is the one to tell
 		if isFull(err) {

@@ -51,7 +51,7 @@ func eachOf(ctx context.Context, tx *sql.Tx, f func(*sql.Rows) error, query stri
 
 // Job returns a job with its payload and its runs. Errors: ErrNotFound,
 // ErrClosed, ctx.Err().
-func (q *Queue) Job(ctx context.Context, id int64) (Job, error) {
+func (q *Reader) Job(ctx context.Context, id int64) (Job, error) {
 	var j Job
 	err := q.view(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		jobs, err := jobsByID(ctx, tx, []int64{id}, true)
@@ -167,7 +167,7 @@ func runsOf(ctx context.Context, tx *sql.Tx, id int64) ([]Run, error) {
 
 // QueuesOf returns the names of the queues of jobs, by their ids. Jobs that are
 // not there are left out. Errors: ErrClosed, ctx.Err().
-func (q *Queue) QueuesOf(ctx context.Context, jobs []int64) (map[int64]string, error) {
+func (q *Reader) QueuesOf(ctx context.Context, jobs []int64) (map[int64]string, error) {
 	out := make(map[int64]string, len(jobs))
 	err := q.view(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		for chunk := range slices.Chunk(jobs, 500) {
@@ -187,10 +187,10 @@ func (q *Queue) QueuesOf(ctx context.Context, jobs []int64) (map[int64]string, e
 }
 
 // Queues returns every queue, by name. Errors: ErrClosed, ctx.Err().
-func (q *Queue) Queues(ctx context.Context) ([]Info, error) { return q.queues(ctx, "") }
+func (q *Reader) Queues(ctx context.Context) ([]Info, error) { return q.queues(ctx, "") }
 
 // queues returns the queue of a name, or all.
-func (q *Queue) queues(ctx context.Context, name string) ([]Info, error) {
+func (q *Reader) queues(ctx context.Context, name string) ([]Info, error) {
 	var out []Info
 	err := q.view(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		rows, err := tx.QueryContext(ctx, `select h.queue, h.paused, q.settings, c.blocked, h.scheduled, h.queued, h.running, h.done, h.dead,
@@ -241,7 +241,7 @@ type Minute struct {
 // did something, oldest first. They are kept for 30 days.
 //
 // Errors: ErrClosed, ctx.Err().
-func (q *Queue) Throughput(ctx context.Context, queue string, since time.Time) ([]Minute, error) {
+func (q *Reader) Throughput(ctx context.Context, queue string, since time.Time) ([]Minute, error) {
 	var out []Minute
 	err := q.view(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		rows, err := tx.QueryContext(ctx, `select queue, minute_ms, sum(enqueued), sum(done), sum(failed), sum(dead) from throughput

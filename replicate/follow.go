@@ -308,6 +308,9 @@ func (f *Follower) readRoot(ctx context.Context) (alive time.Time, err error) {
 		alive = f.asked
 	}
 	f.root, f.asked = now, sent
+	f.mu.Lock()
+	f.status.Node, f.status.NodeURL = now.Node, now.URL
+	f.mu.Unlock()
 	if now.Ready == 0 {
 		return alive, fmt.Errorf("%s has never held a database", f.store.url())
 	}

@@ -11,6 +11,8 @@ type FollowStatus struct {
 	Position         // of the copy that is served, or that a standby keeps
 	URL       string // of the root, without secrets
 	Lineage   string
+	Node      string // which has the root, by lock.json; empty: not known yet
+	NodeURL   string // where it answers
 	Ready     int64  // the epoch that is the truth, by lock.json; 0: not known yet
 	Newest    uint64 // the newest TXID of that epoch that is known
 	CheckedAt time.Time
@@ -66,6 +68,21 @@ func (f *Follower) Poke(epoch int64, txid uint64) {
 		f.fresh = time.Now()
 		return
 	}
+	f.tell(epoch, txid)
+}
+
+// Tell is Poke by a primary that has commits which it has not uploaded yet:
+// to have all that was uploaded is then not to be the newest.
+func (f *Follower) Tell(epoch int64, txid uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p := f.position(); f.front == nil || p.Epoch != epoch || p.TXID < txid {
+		f.tell(epoch, txid)
+	}
+}
+
+// tell has a position fetched; f.mu is held.
+func (f *Follower) tell(epoch int64, txid uint64) {
 	f.hint = hint{epoch, ltx.TXID(txid)}
 	if epoch == f.status.Ready {
 		f.status.Newest = max(f.status.Newest, txid)

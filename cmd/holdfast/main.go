@@ -89,6 +89,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 func commands() []*cli.Command {
 	return []*cli.Command{
 		serveCommand(),
+		edgeCommand(),
 		initCommand(),
 		statusCommand(),
 		queuesCommand(),

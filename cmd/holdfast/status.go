@@ -18,16 +18,21 @@ func statusCommand() *cli.Command {
 		ArgsUsage: "[QUEUE]",
 		Description: "A line on the node, then one a queue: what waits, since when, what is dead, and the\n" +
 			"last error. Exits with 5 when the node is not reached or not ready.\n\n" +
-			"With --from it reads somewhere else: by SQL where a node serves it, as on the edge, or from\n" +
-			"another node. Beyond this machine libsql:// means https; ?tls=0 says otherwise.\n\n" +
+			"With --from it reads somewhere else: by SQL where a node serves it, as on the edge, from\n" +
+			"another node, or straight from the replica, though no node lives; its keys are those of the\n" +
+			"environment. Beyond this machine libsql:// means https; ?tls=0 says otherwise.\n\n" +
 			"Examples:\n  holdfast status\n  holdfast status mail --json\n" +
-			"  holdfast status --from libsql://edge.example\n  holdfast status --from 'libsql://127.0.0.1:7781'",
+			"  holdfast status --from libsql://edge.example\n  holdfast status --from 'libsql://127.0.0.1:7781'\n" +
+			"  holdfast status --from s3://bucket/root\n  holdfast status --from file:///var/lib/holdfast/replica",
 		Flags: clientFlags(queueFlag("of this queue only"),
-			&cli.StringFlag{Name: "from", Usage: "`URL` to read from instead: libsql://host, or https://host for the API"}),
+			&cli.StringFlag{Name: "from", Usage: "`URL` to read from instead: https://host for the API, libsql://host, or a replica as s3://bucket/path"}),
 		Action: func(c *cli.Context) error {
 			from := c.String("from")
 			if strings.HasPrefix(from, "libsql:") {
 				return statusBySQL(c, from)
+			}
+			if strings.HasPrefix(from, "s3:") || strings.HasPrefix(from, "file:") {
+				return statusOfReplica(c, from)
 			}
 			if from != "" {
 				if err := c.Set("url", from); err != nil {

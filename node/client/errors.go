@@ -29,6 +29,7 @@ const (
 	CodeUnavailable           Code = "unavailable"            // 503: the node is starting or stopping
 	CodeNotPrimary            Code = "not_primary"            // 503: another node is the primary; the header Holdfast-Primary says where
 	CodeReplicationBehind     Code = "replication_behind"     // 503: too much is on the node's own disk only
+	CodeStale                 Code = "stale"                  // 503: what the edge has is older than the request allows
 	CodeDiskFull              Code = "disk_full"              // 507: no new jobs until space is free
 	CodeTooSlow               Code = "too_slow"               // of the event stream alone: its reader fell too far behind
 )
@@ -64,6 +65,7 @@ var (
 	ErrUnknownOutcome      = &Error{Code: CodeUnknownOutcome}
 	ErrUnavailable         = &Error{Code: CodeUnavailable}
 	ErrNotPrimary          = &Error{Code: CodeNotPrimary}
+	ErrStale               = &Error{Code: CodeStale}
 	ErrDiskFull            = &Error{Code: CodeDiskFull}
 )
 
@@ -106,7 +108,7 @@ func Temporary(err error) bool {
 		return false
 	}
 	switch e.Code {
-	case CodeUnavailable, CodeUnknownOutcome, CodeNotPrimary, CodeReplicationBehind:
+	case CodeUnavailable, CodeUnknownOutcome, CodeNotPrimary, CodeReplicationBehind, CodeStale:
 		return true
 	}
 	// A proxy in front of the node answers with one of these and no code of ours.

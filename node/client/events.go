@@ -11,12 +11,15 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 )
 
 const (
 	eventSilence = 45 * time.Second // three comments that did not come: the connection is dead
-	maxEvent     = 1 << 20          // bytes of a line
+	// positionSilence is added to three positions that did not come.
+	positionSilence = 5 * time.Second
+	maxEvent        = 1 << 20 // bytes of a line
 )
 
 // Event is one of [Client.Events]: changes of jobs, or a position. The other
@@ -39,13 +42,35 @@ type Event struct {
 // token was revoked or expired, and of too_slow when the caller took longer with
 // the events than the node keeps them.
 func (c *Client) Events(ctx context.Context, queue string) iter.Seq2[Event, error] {
+	if queue == "" {
+		return c.events(ctx, nil, eventSilence)
+	}
+	return c.events(ctx, url.Values{"queue": {queue}}, eventSilence)
+}
+
+// Positions yields how far the database and its copy in object storage are: at
+// once, after each upload, and again when nothing was uploaded for a time, which
+// is from 250 ms to 15 s. It ends as Events does.
+func (c *Client) Positions(ctx context.Context, again time.Duration) iter.Seq2[Position, error] {
+	return func(yield func(Position, error) bool) {
+		for event, err := range c.events(ctx, url.Values{"positions_ms": {strconv.FormatInt(again.Milliseconds(), 10)}}, 3*again+positionSilence) {
+			switch {
+			case err != nil:
+				yield(Position{}, err)
+				return
+			case event.Position != nil && !yield(*event.Position, nil):
+				return
+			}
+		}
+	}
+}
+
+// events yields events until the node says nothing for a time, or ends it.
+func (c *Client) events(ctx context.Context, query url.Values, silence time.Duration) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		req := call{method: http.MethodGet, path: "/v1/events", media: "text/event-stream"}
-		if queue != "" {
-			req.query = url.Values{"queue": {queue}}
-		}
+		req := call{method: http.MethodGet, path: "/v1/events", query: query, media: "text/event-stream"}
 		body, err := c.stream(ctx, req)
 		if err != nil {
 			yield(Event{}, fmt.Errorf("events: %w", err))
@@ -53,17 +78,17 @@ func (c *Client) Events(ctx context.Context, queue string) iter.Seq2[Event, erro
 		}
 		defer body.Close()
 		base := c.nodes.current()
-		silent := time.AfterFunc(eventSilence, func() { cancel(errNoAnswerInTime) })
+		silent := time.AfterFunc(silence, func() { cancel(errNoAnswerInTime) })
 		defer silent.Stop()
 		events := newEventReader(body)
 		for {
-			event, err := events.next(func() { silent.Reset(eventSilence) })
+			event, err := events.next(func() { silent.Reset(silence) })
 			if err == nil {
 				silent.Stop() // while the caller has it
 				if !yield(event, nil) {
 					return
 				}
-				silent.Reset(eventSilence)
+				silent.Reset(silence)
 				continue
 			}
 			yield(Event{}, fmt.Errorf("events: %w", ended(ctx, base, err)))

@@ -311,6 +311,7 @@ type Requests struct {
 const (
 	RolePrimary = "primary" // it writes
 	RoleStandby = "standby" // it waits to take over
+	RoleEdge    = "edge"    // it reads, from a copy
 )
 
 // Node answers GET /v1/node: who answers here. It does so before it is ready.
