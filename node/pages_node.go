@@ -69,7 +69,7 @@ func settingFacts(q client.Queue) []dashboard.Fact {
 		if ms < 0 {
 			return "for ever"
 		}
-		return (time.Duration(ms) * time.Millisecond).String()
+		return dashboard.Span(time.Duration(ms) * time.Millisecond)
 	}
 	facts := []dashboard.Fact{
 		{Name: "Attempts", Value: strconv.Itoa(s.MaxAttempts), Own: own.MaxAttempts != 0},

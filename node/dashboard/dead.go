@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -134,7 +135,7 @@ func (p *bulkPage) Changed64() int64 { return int64(p.Changed) }
 // run, which would hide what died since.
 func (p *bulkPage) BackQuery() (any, error) {
 	f := p.Filter
-	if _, err := time.Parse(time.RFC3339Nano, f.Before); err == nil {
+	if strings.HasSuffix(f.Before, "Z") { // as the form never has it
 		f.Before = ""
 	}
 	return f.Query()
@@ -177,7 +178,7 @@ func (h *Handler) confirmDead(w http.ResponseWriter, r *http.Request, v *Visitor
 	p.countDead(r, v)
 	p.Live = false
 	if p.Filter.Before == "" { // jobs that die from now on are not meant
-		p.Filter.Before = p.Now.UTC().Format(time.RFC3339Nano)
+		p.Filter.Before = p.Now.UTC().Format("2006-01-02T15:04:05.000Z")
 	}
 	f, err := p.Filter.filter()
 	if err != nil {

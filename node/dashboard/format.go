@@ -93,6 +93,20 @@ func took(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
+// Span writes a setting, whose exact value counts: whole days, hours, minutes or
+// seconds where it is that.
+func Span(d time.Duration) string {
+	for _, unit := range []struct {
+		is        time.Duration
+		one, many string
+	}{{24 * time.Hour, "day", "days"}, {time.Hour, "hour", "hours"}, {time.Minute, "minute", "minutes"}, {time.Second, "second", "seconds"}} {
+		if d >= unit.is && d%unit.is == 0 {
+			return plural(int64(d/unit.is), unit.one, unit.many)
+		}
+	}
+	return d.String()
+}
+
 // ago writes a time as seen from now.
 func ago(t, now time.Time) string {
 	d := now.Sub(t)

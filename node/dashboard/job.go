@@ -66,6 +66,9 @@ func jobOf(r *http.Request, v *Visitor) (Job, error) {
 	return v.Reader.Job(r.Context(), id)
 }
 
+// Rows is how many lines the form has for the payload.
+func (p *jobPage) Rows() int { return min(max(strings.Count(p.Payload, "\n")+2, 4), 24) }
+
 // moment is an entry of a job's timeline.
 type moment struct {
 	At     time.Time
