@@ -34,6 +34,7 @@ type gate struct {
 	weak     bool // that token could be guessed
 	locked   bool // also without any token, as on a node that listens beyond loopback
 	fails    *failures
+	sessions *sessions
 	now      func() time.Time
 
 	changing sync.Mutex // held while tokens are made and revoked
@@ -49,7 +50,7 @@ type knownTokens struct {
 }
 
 func newGate(cfg Config) *gate {
-	g := &gate{locked: cfg.beyondLoopback(), now: time.Now, fails: newFailures(time.Now)}
+	g := &gate{locked: cfg.beyondLoopback(), now: time.Now, fails: newFailures(time.Now), sessions: newSessions()}
 	if cfg.AdminToken != "" {
 		g.admin, g.hasAdmin, g.weak = sha256.Sum256([]byte(cfg.AdminToken)), true, len(cfg.AdminToken) < StrongSecret
 	}

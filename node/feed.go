@@ -1,6 +1,7 @@
 package node
 
 import (
+	"strconv"
 	"sync"
 
 	"holdfast/node/client"
@@ -176,4 +177,15 @@ func (r *feedReader) take() (news, error) {
 		r.next++
 	}
 	return n, nil
+}
+
+// position returns how far the database and its replica are, a channel that is
+// closed when that changes, and one that is closed when there is nothing more to
+// wait for.
+func (f *feed) position() (at string, moved, over <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.awaited = true
+	at = strconv.FormatInt(f.at.Epoch, 10) + "." + strconv.FormatInt(f.at.Seq, 10) + "." + f.at.TXID
+	return at, f.moved, f.end.over
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"holdfast/node/client"
+	"holdfast/node/dashboard"
 )
 
 // nodePath is served also while the store is closed.
@@ -106,6 +107,10 @@ func (a *API) newMux() *http.ServeMux {
 			w.Header().Set("Allow", allow)
 			a.fail(w, r, &apiError{code: client.CodeMethodNotAllowed, message: r.Method + " is not allowed here; use " + allow})
 		})
+	}
+	shown := dashboard.New(dashboard.Options{Gate: pages{a}, Log: a.log, Version: a.version.Version})
+	for _, pattern := range dashboard.Patterns() {
+		mux.Handle(pattern, shown)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, &apiError{code: client.CodeNotFound, message: "no such path"})

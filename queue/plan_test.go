@@ -48,6 +48,7 @@ func TestClaimPlan(t *testing.T) {
 		{"scheduled list, next page", listText(Filter{State: StateScheduled, After: "1_1"}, true), "SEARCH jobs USING INDEX due (at>?)"},
 		{"running list, next page", listText(Filter{State: StateRunning, After: "1_1"}, true), "SEARCH jobs USING INDEX leases (at>?)"},
 		{"keep-last retention", oldest, "SEARCH jobs USING INDEX finished (queue=? AND state=?)"},
+		{"groups of dead jobs", groupsByIndex, "SEARCH jobs USING COVERING INDEX dead (queue=?)"},
 		{"retry of many", row(retryHead, "?", ")"), "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"},
 		{"archive of many", row(archiveHead, "?", ")"), "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"},
 		{"dead by id", row(deadHead, "?", ")"), "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"},

@@ -237,6 +237,15 @@ type Minute struct {
 	Enqueued, Done, Failed, Dead int64
 }
 
+// throughputSince is the view throughput, with a seek for each queue instead of a
+// walk through its last 30 days.
+const throughputSince = `select queue, 60000 * minute, sum(enqueued), sum(done), sum(failed), sum(dead) from (
+ select q.name as queue, m.minute, m.enqueued, m.done, m.failed, m.dead from queues q cross join minutes m on m.queue = q.id and m.minute >= ?2
+  where ?1 in ('', q.name)
+ union all select q.name, c.minute, c.m_in, c.m_out, c.m_failed, c.m_dead from queues q join counts c on c.id = q.id
+  where ?1 in ('', q.name) and c.minute > 0 and c.minute >= ?2)
+ group by minute, queue order by minute, queue`
+
 // Throughput returns the minutes since a time in which a queue (empty: any)
 // did something, oldest first. They are kept for 30 days.
 //
@@ -244,8 +253,7 @@ type Minute struct {
 func (q *Reader) Throughput(ctx context.Context, queue string, since time.Time) ([]Minute, error) {
 	var out []Minute
 	err := q.view(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		rows, err := tx.QueryContext(ctx, `select queue, minute_ms, sum(enqueued), sum(done), sum(failed), sum(dead) from throughput
- where ?1 in ('', queue) and minute_ms >= ?2 group by minute_ms, queue order by minute_ms, queue`, queue, since.UnixMilli())
+		rows, err := tx.QueryContext(ctx, throughputSince, queue, (since.UnixMilli()+59_999)/60_000)
 		if err != nil {
 			return err
 		}

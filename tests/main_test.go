@@ -17,6 +17,7 @@ var (
 	killsFlag       = flag.Int("kills", 15, "how often TestKill9 kills the node")
 	jobsFlag        = flag.Int("jobs", 300, "how many jobs TestWorkers enqueues for each language")
 	restartsFlag    = flag.Int("restarts", 6, "how often TestWorkers stops a worker")
+	shotsFlag       = flag.String("shots", "", "the directory in which TestDashboard leaves screenshots; empty: none")
 	workerKillsFlag = flag.Int("workerkills", 3, "how often TestWorkers kills a worker")
 )
 
@@ -102,7 +103,7 @@ func lookAtSources() error {
 			return nil
 		}
 		switch filepath.Ext(name) {
-		case ".go", ".sql", ".mod", ".sum":
+		case ".go", ".sql", ".mod", ".sum", ".html", ".css", ".js":
 			_, err = os.Stat(path)
 		}
 		return err

@@ -226,7 +226,7 @@ func (m *manual) runGo(b snippet) {
 func (m *manual) runJS(b snippet) {
 	m.t.Helper()
 	m.out = ""
-	dir, ok := npmModules(m.t)
+	dir, ok := npmModules(m.t, "sqlclients", "clients.mjs")
 	if !ok {
 		m.t.Logf("README.md:%d is not run: the packages of tests/sqlclients are not installed", b.line)
 		return

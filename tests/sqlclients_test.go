@@ -15,12 +15,11 @@ import (
 	"holdfast/node/client"
 )
 
-// npmModules returns a directory with the script of tests/sqlclients and the
+// npmModules returns a directory with a script of a folder of tests and the
 // packages that it needs, in the versions of its package-lock.json; false: they
 // are not installed on this machine.
-func npmModules(t *testing.T) (dir string, ok bool) {
+func npmModules(t *testing.T, from, name string) (dir string, ok bool) {
 	t.Helper()
-	const from = "sqlclients"
 	lock, err := os.ReadFile(filepath.Join(from, "package-lock.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -39,9 +38,9 @@ func npmModules(t *testing.T) (dir string, ok bool) {
 	}
 	needTool(t, "node")
 	dir = t.TempDir()
-	script, err := os.ReadFile(filepath.Join(from, "clients.mjs"))
+	script, err := os.ReadFile(filepath.Join(from, name))
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "clients.mjs"), script, 0o600)
+		err = os.WriteFile(filepath.Join(dir, name), script, 0o600)
 	}
 	if err == nil {
 		err = os.Symlink(filepath.Join(kept, "node_modules"), filepath.Join(dir, "node_modules"))
@@ -140,7 +139,7 @@ type seen struct {
 }
 
 func TestSQLClients(t *testing.T) {
-	dir, ok := npmModules(t)
+	dir, ok := npmModules(t, "sqlclients", "clients.mjs")
 	if !ok {
 		t.Skip("the npm packages of tests/sqlclients are not installed; HOLDFAST_CI=1 installs them")
 	}

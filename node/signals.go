@@ -1,0 +1,21 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"holdfast/node/dashboard"
+)
+
+// signals are what a person should know, the urgent ones first.
+func (p *pageReader) signals(_ context.Context, now time.Time) []dashboard.Signal {
+	var out []dashboard.Signal
+	for _, text := range p.api.warnings(now) {
+		out = append(out, dashboard.Signal{
+			Urgent: true, Text: "Commits are on this disk only", Link: "/nodes",
+			Fix: fmt.Sprintf("%s. Check the bucket, its keys and the network; holdfast doctor tries them.", text),
+		})
+	}
+	return out
+}
