@@ -158,6 +158,7 @@ type lockWatch struct {
 type chaosLock struct {
 	Epoch  int64
 	Ready  int64
+	Beat   int64
 	Node   string
 	Closed bool
 }
