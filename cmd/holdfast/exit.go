@@ -162,7 +162,7 @@ func errorText(err error) string {
 	case isA[*tls.CertificateVerificationError](err):
 		return text + "; if that is the node's own certificate, trust it by --tls-ca FILE, and name the node as the certificate does"
 	case strings.Contains(text, "HTTP request to an HTTPS server"):
-		return text + "; write https:// in --url"
+		return strings.TrimSuffix(text, ".") + "; write https:// in --url"
 	case isA[*client.UnreachableError](err):
 		return text + `; is the node running? start it with "holdfast serve", or name it with --url`
 	case errors.Is(err, replicate.ErrExists):
