@@ -342,7 +342,7 @@ func TestServe(t *testing.T) {
 		return nil
 	})
 	<-out.first
-	wantText(t, out.String(), `serves http://127\.0\.0\.1:\d+\n`, `Data directory: `+regexp.QuoteMeta(dir), `curl http://.*/v1/jobs -d`, `curl http://.*/v1/claims -d`)
+	wantText(t, out.String(), `serves http://127\.0\.0\.1:\d+\n`, `Dashboard: http://127\.0\.0\.1:\d+/\n`, `Data directory: `+regexp.QuoteMeta(dir), `curl http://.*/v1/jobs -d`, `curl http://.*/v1/claims -d`)
 	t.Run("a second node on the directory is a conflict", func(t *testing.T) {
 		code, _, stderr := (&shell{t: t}).run("serve", "--data", dir, "--listen", "127.0.0.1:0")
 		if code != exitConflict {
