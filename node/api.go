@@ -180,7 +180,11 @@ func (a *API) unavailable(w http.ResponseWriter, r *http.Request) error {
 	}
 	if url := a.primary.Load(); url != nil {
 		a.sendTo(w, r, *url)
-		return &apiError{code: client.CodeNotPrimary, message: "this node is a standby; the header " + primaryHeader + " says where the primary is"}
+		where := "its primary has not said where it is (advertise)"
+		if *url != "" {
+			where = "the primary is " + *url
+		}
+		return &apiError{code: client.CodeNotPrimary, message: "this node is a standby; " + where}
 	}
 	if a.lost() {
 		return &apiError{code: client.CodeNotPrimary, message: errLost.Error()}

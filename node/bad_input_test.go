@@ -42,7 +42,7 @@ func TestBadInput(t *testing.T) {
 		{"bytes that are not UTF-8", "POST", "/v1/jobs", "{\"queue\":\"mail\",\"payload\":\"\xff\"}", 400, "invalid", "not UTF-8 at byte 27"},
 		{"nesting without end", "POST", "/v1/jobs", `{"queue":"mail","payload":` + strings.Repeat("[", 20000), 400, "invalid", "max depth"},
 		// form
-		{"an unknown field", "POST", "/v1/jobs", `{"queue":"mail","prio":1}`, 400, "invalid", "prio: unknown field at byte 16"},
+		{"an unknown field", "POST", "/v1/jobs", `{"queue":"mail","prio":1}`, 400, "invalid", "prio: unknown field at byte 16; there are queue, type, payload, "},
 		{"an unknown field in an array", "POST", "/v1/jobs", `[{"queue":"a"},{"queue":"b","prio":1}]`, 400, "invalid", "jobs[1].prio: unknown field at byte 28"},
 		{"an unknown field of a field", "POST", "/v1/jobs", `{"queue":"a","backoff":{"base":1}}`, 400, "invalid", "backoff.base: unknown field at byte 24"},
 		{"an unknown field of an item", "POST", "/v1/acks", `{"acks":[{"lease":"x","id":"7"}]}`, 400, "invalid", "acks[0].id: unknown field at byte 22"},

@@ -31,7 +31,7 @@ func (a *API) durability(field, value, ofQueue string) (replicated bool, err err
 		}
 		return false, &apiError{
 			code:    client.CodeReplicatedUnavailable,
-			message: field + ": this node has no remote replica that keeps two nodes apart; use local, which means committed and on this node's disk",
+			message: field + ": this node has no remote replica that keeps two nodes apart; use local, which means committed and on this node's disk, or give the node a bucket (litestream.yml, holdfast init)",
 		}
 	}
 	return false, &queue.SpecError{Field: field, Reason: fmt.Sprintf("must be local or replicated; got %.40q", value)}

@@ -81,7 +81,7 @@ func (e *explainer) object(path string, t reflect.Type) error {
 		}
 		member := memberType(t, key)
 		if member == nil {
-			return invalid("%.200s: unknown field at %s", name, place(e.body, start))
+			return invalid("%.200s: unknown field at %s; there are %s", name, place(e.body, start), members(t))
 		}
 		if err := e.value(name, member); err != nil {
 			return err
@@ -124,6 +124,17 @@ func memberType(t reflect.Type, key string) reflect.Type {
 		}
 	}
 	return nil
+}
+
+// members lists the names of a struct's members, as JSON has them.
+func members(t reflect.Type) string {
+	var names []string
+	for i := range t.NumField() {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" && name != "-" {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 func describe(token json.Token) string {

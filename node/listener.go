@@ -15,7 +15,7 @@ const holdBack = 5 * time.Second
 // or one of its own.
 func openListener(ctx context.Context, cfg Config) (net.Listener, error) {
 	if cfg.Listener == nil {
-		return listen(ctx, cfg.Listen)
+		return listen(ctx, cfg.Listen, listenFlag)
 	}
 	if _, ok := cfg.Listener.Addr().(*net.TCPAddr); !ok {
 		return nil, fmt.Errorf("the socket that was handed over is %s, not a TCP one; name host:port in ListenStream=", cfg.Listener.Addr())

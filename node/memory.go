@@ -19,7 +19,7 @@ import (
 // Listen and OnReady.
 func ServeMemory(ctx context.Context, cfg Config) error {
 	cfg = cfg.withDefaults()
-	listener, err := listen(ctx, cfg.Listen)
+	listener, err := listen(ctx, cfg.Listen, listenFlag)
 	if err != nil {
 		return err
 	}

@@ -133,7 +133,7 @@ func TestOpenAPIHasEveryCode(t *testing.T) {
 	if !slices.Equal(documented, codes) {
 		t.Errorf("documented are %v, there are %v", documented, codes)
 	}
-	readme, err := os.ReadFile("../README.md")
+	guide, err := os.ReadFile("../deploy/docs/api.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,8 +145,8 @@ func TestOpenAPIHasEveryCode(t *testing.T) {
 		if !strings.Contains(table, row) {
 			t.Errorf("the table of codes lacks %q", row)
 		}
-		if !strings.Contains(string(readme), row) {
-			t.Errorf("README lacks %q", row)
+		if !strings.Contains(string(guide), row) {
+			t.Errorf("deploy/docs/api.md lacks %q", row)
 		}
 	}
 }

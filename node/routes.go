@@ -113,7 +113,7 @@ func (a *API) newMux() *http.ServeMux {
 		mux.Handle(pattern, shown)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		a.fail(w, r, &apiError{code: client.CodeNotFound, message: "no such path"})
+		a.fail(w, r, &apiError{code: client.CodeNotFound, message: "no such path; GET /openapi.json has all of them"})
 	})
 	return mux
 }

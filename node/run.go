@@ -311,10 +311,13 @@ func (n *node) bootError(ctx context.Context, err error) error {
 	return err
 }
 
-func listen(ctx context.Context, addr string) (net.Listener, error) {
+const listenFlag = "--listen, HOLDFAST_LISTEN"
+
+// listen listens on addr, which the flag sets.
+func listen(ctx context.Context, addr, flag string) (net.Listener, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("listen on %s: another process uses this port; stop it or choose another address (--listen, HOLDFAST_LISTEN): %w", addr, err)
+		return nil, fmt.Errorf("listen on %s: another process uses this port; stop it or choose another address (%s): %w", addr, flag, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)

@@ -98,7 +98,7 @@ func newSQLSide(ctx context.Context, cfg Config, api *API, cert *certificate) (*
 
 // listenSQL takes the port, to serve what source hands out.
 func listenSQL(ctx context.Context, cfg Config, api *API, cert *certificate, source hrana.Source) (*sqlSide, error) {
-	listener, err := listen(ctx, cfg.SQLListen)
+	listener, err := listen(ctx, cfg.SQLListen, "--sql-listen, HOLDFAST_SQL_LISTEN")
 	if err != nil {
 		return nil, fmt.Errorf("SQL: %w", err)
 	}

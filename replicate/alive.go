@@ -47,7 +47,7 @@ func (b *boot) signOfLife(ctx context.Context, lock held) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b.log.Info("looking for signs of life of the holder", "node", lock.Node, "for", b.opts.lookForLife)
+	b.log.Info("looking for signs of life of the holder", "node", lock.Node, "for", b.opts.lookForLife.String())
 	timer := time.NewTimer(b.opts.lookForLife)
 	defer timer.Stop()
 	select {

@@ -172,6 +172,9 @@ func (b *boot) once(ctx context.Context) (*Primary, error) {
 	if how != pathResume {
 		next.Epoch++
 	}
+	if how == pathOwnFile { // which may come from a root that got further than this one
+		next.Epoch = max(next.Epoch, here.state.Epoch+1)
+	}
 	if how != pathTakeOver {
 		if err := errors.Join(fault("before-session"), b.files.addSession(&here.node, next.Session)); err != nil {
 			return nil, err

@@ -164,6 +164,7 @@ func epochAt(ctx context.Context, s store, to target) (int64, target, error) {
 		return 0, to, err
 	}
 	var at epochInfo
+	var earliest time.Time
 	cuts := map[int64]ltx.TXID{} // where a child that became ready goes on from its parent
 	for _, e := range entries {
 		n, ok := epochOf(e.key)
@@ -177,13 +178,20 @@ func epochAt(ctx context.Context, s store, to target) (int64, target, error) {
 		if cut := ltx.TXID(info.ParentTXID); cut > 0 {
 			cuts[info.Parent] = max(cut, cuts[info.Parent])
 		}
+		if since := time.UnixMilli(info.ReadyAtMS); info.ReadyAtMS > 0 && (earliest.IsZero() || since.Before(earliest)) {
+			earliest = since
+		}
 		if !time.UnixMilli(info.ReadyAtMS).After(to.at) && n > at.Epoch {
 			at = info
 			at.Epoch = n
 		}
 	}
 	if at.Epoch == 0 {
-		return 0, to, fmt.Errorf("%s has no epoch that was ready at %s", s.url(), to.at.Format(time.RFC3339))
+		err := fmt.Errorf("%s has no epoch that was ready at %s", s.url(), to.at.Format(time.RFC3339))
+		if !earliest.IsZero() {
+			err = fmt.Errorf("%w; its first begins at %s, and `holdfast replica ls` lists them", err, earliest.UTC().Format(time.RFC3339))
+		}
+		return 0, to, err
 	}
 	cut, ok := cuts[at.Epoch]
 	if !ok {

@@ -58,7 +58,7 @@ var (
 func readLock(ctx context.Context, s store) (held, error) {
 	o, err := s.get(ctx, lockKey)
 	if errors.Is(err, errNoObject) {
-		return held{}, fmt.Errorf("%w in %s; begin a new root by `holdfast init`, or correct the path", ErrNoLock, s.url())
+		return held{}, fmt.Errorf("%w in %s: no root has begun there; name the right one (--config FILE, and in it bucket and path), or begin a new one by `holdfast init --config FILE`", ErrNoLock, s.url())
 	}
 	if err != nil {
 		return held{}, fmt.Errorf("read lock.json: %w", err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -61,6 +62,9 @@ var remoteKinds = map[RemoteKind]struct{ name, advice string }{
 	RemoteServer:        {"server", "the object store has a failure of its own"},
 }
 
+// expectedRegion is how S3 names the right region in AuthorizationHeaderMalformed.
+var expectedRegion = regexp.MustCompile(`expecting ["']([a-z0-9-]+)["']`)
+
 // String returns the kind's name, as metrics and JSON have it.
 func (k RemoteKind) String() string { return remoteKinds[k].name }
 
@@ -78,6 +82,11 @@ func (e *RemoteError) Error() string {
 	advice := remoteKinds[e.Kind].advice
 	if strings.Contains(advice, "%s") {
 		advice = fmt.Sprintf(advice, e.Op)
+	}
+	if e.Kind == RemoteRegion {
+		if m := expectedRegion.FindStringSubmatch(fmt.Sprint(e.Err)); m != nil {
+			advice = fmt.Sprintf("the bucket is in the region %s; set region: %s in litestream.yml", m[1], m[1])
+		}
 	}
 	if e.Kind == RemoteForbidden && e.Op == RemoteGet {
 		// S3 hides from such a key whether there is an object.

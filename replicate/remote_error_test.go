@@ -56,7 +56,7 @@ func TestRemoteErrorOfSettings(t *testing.T) {
 		{"no such bucket", func(r *Replica) { r.Bucket = "another" }, RemoteNoBucket, "does not exist"},
 		{"a wrong key id", func(r *Replica) { r.AccessKeyID = "nobody" }, RemoteCredentials, "AWS_ACCESS_KEY_ID"},
 		{"a wrong secret", func(r *Replica) { r.SecretAccessKey = "wrong" }, RemoteCredentials, "secret"},
-		{"a wrong region", func(r *Replica) { r.Region = "mars-north-1" }, RemoteRegion, "region"},
+		{"a wrong region", func(r *Replica) { r.Region = "mars-north-1" }, RemoteRegion, "set region: " + s3server.Region + " "},
 		{"nobody listens", func(r *Replica) { r.Endpoint = "http://" + closedPort(t) }, RemoteUnreachable, "cannot be reached"},
 		{"no such host", func(r *Replica) { r.Endpoint = "http://s3.invalid" }, RemoteUnreachable, "cannot be reached"},
 		{"a certificate of nobody", func(r *Replica) { r.Endpoint = secure.URL }, RemoteTLS, "certificate"},

@@ -38,4 +38,26 @@ func TestMoveToABucket(t *testing.T) {
 	if v := p.verify(); v.Seq < 1 {
 		t.Errorf("the bucket: %+v", v)
 	}
+	t.Run("and to another bucket after it was taken over", func(t *testing.T) {
+		if code := n.terminate(); code != 0 {
+			t.Fatalf("exit code %d", code)
+		}
+		if err := os.RemoveAll(p.dir); err != nil {
+			t.Fatal(err)
+		}
+		last := p.in(t).serve()
+		epoch := last.epoch()
+		if code := last.terminate(); code != 0 || epoch < 2 {
+			t.Fatalf("exit code %d, epoch %d", code, epoch)
+		}
+		file := filepath.Join(t.TempDir(), "jobs.db")
+		p.in(t).ok("restore", "-o", file)
+		q := newPlace(t, "n", bucket(s, "another"))
+		q.ok("init")
+		q.ok("adopt", file)
+		n := q.serve()
+		if code, out, _ := n.cli("get", "1"); code != 0 || !strings.Contains(out, "kept") || n.epoch() <= epoch {
+			t.Errorf("the job, in epoch %d after %d: %s", n.epoch(), epoch, out)
+		}
+	})
 }

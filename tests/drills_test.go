@@ -59,7 +59,17 @@ func TestDrills(t *testing.T) {
 		s := s3server.Start(t)
 		p := newPlace(t, "n", bucket(s, "root"))
 		p.ok("init")
+		// A root that was taken over is in a later epoch than a new one.
+		if code := p.serve().terminate(); code != 0 {
+			t.Fatalf("exit code %d", code)
+		}
+		if err := os.RemoveAll(p.dir); err != nil {
+			t.Fatal(err)
+		}
 		n := p.serve()
+		if n.epoch() < 2 {
+			t.Fatalf("the root is in epoch %d", n.epoch())
+		}
 		for range 3 {
 			if code, _, stderr := n.cli("enqueue", "mail", "1"); code != 0 {
 				t.Fatal(stderr)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +51,9 @@ func TestHandover(t *testing.T) {
 			t.Errorf("no primary for %d ms, want up to %s", out.GapMS, limit)
 		}
 		eventually(t, 10*time.Second, "the next primary", nodes[to].serves)
+		if code, out, stderr := places[from].cli("status", "--url", both); code != 0 || !strings.Contains(out, nodes[to].url) {
+			t.Errorf("the status of both: exit code %d: %s%s", code, out, stderr)
+		}
 		from = to
 	}
 	stop()

@@ -36,6 +36,9 @@ func withClient(least, most int, do func(c *cli.Context, api *client.Client) err
 	}
 }
 
+// severalNodes reports whether --url names more nodes than one.
+func severalNodes(c *cli.Context) bool { return strings.Contains(c.String("url"), ",") }
+
 // queueFlag names the one queue of a command, which may be an argument too.
 func queueFlag(usage string) cli.Flag {
 	return &cli.StringFlag{Name: "queue", Aliases: []string{"q"}, Usage: usage}

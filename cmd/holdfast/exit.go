@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -158,8 +159,14 @@ func errorText(err error) string {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "interrupted"
+	case isA[*tls.CertificateVerificationError](err):
+		return text + "; if that is the node's own certificate, trust it by --tls-ca FILE, and name the node as the certificate does"
+	case strings.Contains(text, "HTTP request to an HTTPS server"):
+		return strings.TrimSuffix(text, ".") + "; write https:// in --url"
 	case isA[*client.UnreachableError](err):
 		return text + `; is the node running? start it with "holdfast serve", or name it with --url`
+	case errors.Is(err, replicate.ErrExists):
+		return text + "; it was begun before: start its node by holdfast serve, with the same --config, or correct bucket and path"
 	case errors.Is(err, client.ErrLeaseLost):
 		return text + "; claim the job again"
 	case errors.Is(err, client.ErrQueueFull):

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -240,6 +242,10 @@ func TestExitCodes(t *testing.T) {
 		_, _ = w.Write([]byte(`{"ready":false,"reasons":["the database is being opened"]}`))
 	}))
 	defer starting.Close()
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
 	tests := []struct {
 		name   string
 		args   []string
@@ -292,6 +298,9 @@ func TestExitCodes(t *testing.T) {
 		{"a key that is taken", []string{"enqueue", "mail", "2", "--key", "k"}, exitConflict, "choose another --key"},
 		{"a retry of a job that lives", []string{"dead", "retry", "1"}, exitConflict, "job 1 is queued; only a dead job can be retried"},
 		{"nobody listens", []string{"status", "--url", "http://127.0.0.1:1"}, exitUnreachable, "is the node running.*holdfast serve"},
+		{"a certificate that nobody trusts", []string{"status", "--url", secure.URL}, exitUnreachable, "--tls-ca FILE"},
+		{"no TLS where there is some", []string{"status", "--url", strings.Replace(secure.URL, "https:", "http:", 1)}, exitFailed, "HTTPS server; write https:// in --url\n$"},
+		{"a port of SQL that is in use", []string{"serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--sql-listen", strings.TrimPrefix(secure.URL, "https://")}, exitFailed, "--sql-listen, HOLDFAST_SQL_LISTEN"},
 		{"a node that starts", []string{"status", "--url", starting.URL}, exitUnreachable, "being opened"},
 		{"a command to work with that is not there", []string{"work", "--queue", "mail", "--", "./no-such-command"}, exitUsage, "no-such-command.*nothing was claimed"},
 		{"work without a command", []string{"work", "--queue", "mail"}, exitUsage, "no command is given"},
@@ -333,7 +342,7 @@ func TestServe(t *testing.T) {
 		return nil
 	})
 	<-out.first
-	wantText(t, out.String(), `serves http://127\.0\.0\.1:\d+\n`, `Data directory: `+regexp.QuoteMeta(dir), `curl http://.*/v1/jobs -d`, `curl http://.*/v1/claims -d`)
+	wantText(t, out.String(), `serves http://127\.0\.0\.1:\d+\n`, `Dashboard: http://127\.0\.0\.1:\d+/\n`, `Data directory: `+regexp.QuoteMeta(dir), `curl http://.*/v1/jobs -d`, `curl http://.*/v1/claims -d`)
 	t.Run("a second node on the directory is a conflict", func(t *testing.T) {
 		code, _, stderr := (&shell{t: t}).run("serve", "--data", dir, "--listen", "127.0.0.1:0")
 		if code != exitConflict {

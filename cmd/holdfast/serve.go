@@ -96,6 +96,7 @@ func hello(w io.Writer, url, data, replica, version string, token bool) {
 		header = ` -H "Authorization: Bearer $HOLDFAST_TOKEN"`
 	}
 	fmt.Fprintf(w, `Holdfast %[1]s serves %[2]s
+Dashboard: %[2]s/
 Data directory: %[3]s
 Replica: %[4]s
 

@@ -50,6 +50,15 @@ func status(c *cli.Context, api *client.Client) error {
 		return givenTwice(c, rest[0])
 	}
 	ready, err := api.Ready(c.Context)
+	if err == nil && !ready.Ready && severalNodes(c) {
+		// Any other call goes on from a standby to the primary, and Ready then asks that.
+		if _, err := api.Health(c.Context, queue); err == nil {
+			ready, err = api.Ready(c.Context)
+			if err != nil {
+				return err
+			}
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -7,18 +7,23 @@
 # DRILL_PORT (7790) and DRILL_PORT2 (the next one) are the ports of the nodes.
 set -eu
 : "${BUCKET_NAME:?names the bucket to work in}"
+command -v holdfast >/dev/null || {
+	echo "drill: put holdfast on the path first" >&2
+	exit 1
+}
 port=${DRILL_PORT:-7790}
 port2=${DRILL_PORT2:-$((port + 1))}
 dir=$(mktemp -d)
 root=drill-$(date +%Y%m%d-%H%M%S)-$$
 pids=
+begun=
 finish() {
 	for pid in $pids; do
 		kill "$pid" 2>/dev/null || true
 	done
 	wait
 	rm -rf "$dir"
-	echo "the bucket still has $root/, which you may delete"
+	[ -z "$begun" ] || echo "the bucket still has $root/, which you may delete"
 }
 trap finish EXIT
 trap 'exit 1' INT TERM
@@ -41,6 +46,7 @@ holdfast:
   durability: replicated
 END
 	HOLDFAST_DATA=$dir/none holdfast init --config "$dir/litestream.yml" >/dev/null
+	begun=yes
 }
 
 # start NAME PORT: starts a node; its process is $started.
@@ -50,12 +56,14 @@ start() {
 	pids="$pids $started"
 }
 
-# await SECONDS WHAT COMMAND…: runs a command until it succeeds.
+# await SECONDS WHAT COMMAND…: runs a command until it succeeds, while the node
+# lives that was started last.
 await() {
 	last=$(($(date +%s) + $1))
 	what=$2
 	shift 2
 	until "$@" >/dev/null 2>&1; do
+		kill -0 "$started" 2>/dev/null || fail "a node ended; $what: never"
 		[ "$(date +%s)" -lt "$last" ] || fail "not in time: $what"
 		sleep 0.1
 	done

@@ -42,7 +42,12 @@ type Error struct {
 }
 
 // Error returns the message and the code.
-func (e *Error) Error() string { return fmt.Sprintf("%s (%s)", e.Message, e.Code) }
+func (e *Error) Error() string {
+	if e.Code == "" { // not of Holdfast, such as a proxy's
+		return e.Message
+	}
+	return fmt.Sprintf("%s (%s)", e.Message, e.Code)
+}
 
 // Is reports whether target is the sentinel of e's code, so that
 // errors.Is(err, client.ErrLeaseLost) works.
