@@ -14,7 +14,7 @@ import (
 
 const (
 	eventContentType = "text/event-stream"
-	eventChanges     = 300      // in an event, so that its line stays short
+	eventChanges     = 500      // in an event, so that its line stays short
 	eventPiece       = 16 << 10 // bytes that wait for a client, and one event more
 )
 
@@ -86,7 +86,7 @@ func (a *API) follow(r *http.Request, s *eventStream, reader *feedReader, shown 
 	var sent *client.Position
 	for {
 		n, err := reader.take()
-		if fault := a.gate.still(principalOf(r)); fault != nil {
+		if fault := a.still(r); fault != nil {
 			err = fault
 		}
 		if a.lost() {
