@@ -1,8 +1,10 @@
 package node_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -24,6 +26,30 @@ type meddled struct {
 	*queue.Queue
 	waits chan struct{} // gets one for each claim and wait that comes to the queue
 	line  func()        // is called with each job of an export
+	alter func()        // is called once a token was made or revoked
+	// missed: a caller who goes just then is not told of the outcome.
+	missed bool
+}
+
+func (m *meddled) CreateAccessToken(ctx context.Context, t queue.AccessToken) (queue.AccessToken, queue.Seq, error) {
+	made, seq, err := m.Queue.CreateAccessToken(ctx, t)
+	return made, seq, m.altered(ctx, err)
+}
+
+func (m *meddled) RevokeAccessToken(ctx context.Context, id int64) (queue.Seq, error) {
+	seq, err := m.Queue.RevokeAccessToken(ctx, id)
+	return seq, m.altered(ctx, err)
+}
+
+// altered is what a call returns whose caller may have gone meanwhile.
+func (m *meddled) altered(ctx context.Context, err error) error {
+	if m.alter != nil {
+		m.alter()
+	}
+	if m.missed {
+		return cmp.Or(err, ctx.Err())
+	}
+	return err
 }
 
 func (m *meddled) Claim(ctx context.Context, req queue.ClaimRequest) (queue.Claims, queue.Seq, error) {
@@ -138,6 +164,35 @@ func TestTokensThatEndWhileTheyWait(t *testing.T) {
 			}
 		}()
 		f.as(reader.Token, "GET", "/v1/export", "")
+	})
+}
+
+// TestTokensOfThoseWhoHangUp: whoever makes or revokes a token and goes before
+// the answer leaves a node that knows its tokens as they are in the file.
+func TestTokensOfThoseWhoHangUp(t *testing.T) {
+	f, m := meddle(t)
+	hangUp := func(method, path, body string) {
+		ctx, cancel := context.WithCancel(t.Context())
+		m.alter = cancel
+		defer func() { m.alter = nil }()
+		r := httptest.NewRequestWithContext(ctx, method, base+path, strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+adminSecret)
+		f.api.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	worker := f.token("worker", nil, "view")
+	t.Run("a token that was made locks nobody out", func(t *testing.T) {
+		for _, m.missed = range []bool{false, true} {
+			hangUp("POST", "/v1/tokens", fmt.Sprintf(`{"name":"another %v","scopes":["view"]}`, m.missed))
+		}
+		asOK[client.Queues](f, worker.Token, "GET", "/v1/queues", "")
+	})
+	t.Run("a token that was revoked is worth nothing, and the others are good", func(t *testing.T) {
+		for _, m.missed = range []bool{false, true} {
+			other := f.token("other", nil, "view")
+			hangUp("DELETE", "/v1/tokens/"+other.ID, "")
+			wantError(t, f.as(other.Token, "GET", "/v1/queues", ""), 401, client.CodeUnauthorized, `"other" is revoked`)
+		}
+		asOK[client.Queues](f, worker.Token, "GET", "/v1/queues", "")
 	})
 }
 
