@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -67,15 +68,12 @@ func (a *API) createToken(s Store, w http.ResponseWriter, r *http.Request) error
 	if !a.gate.hasAdmin && !a.gate.administered(0) && !principalOfToken(token).administers() {
 		return invalid("scopes: the first token must have the scope admin, for all queues and without an end: with this one alone nobody could administer the node. Make that one first, or start the node with HOLDFAST_ADMIN_TOKEN")
 	}
+	r = staying(r)
 	ctx := a.audited(r, "token.create", req.Name, map[string]any{"scopes": token.Scopes, "queues": token.Queues})
 	made, seq, err := store.CreateAccessToken(ctx, token)
-	if err != nil {
+	if err := a.tokensChanged(r, store, err); err != nil {
 		return err
 	}
-	if err := a.gate.load(r.Context(), store); err != nil {
-		return err
-	}
-	a.feed.nudge()
 	a.wrote(w, seq)
 	wire := tokenWire(&made)
 	wire.Token = secret
@@ -176,16 +174,25 @@ func (a *API) revokeToken(s Store, w http.ResponseWriter, r *http.Request) error
 	if !a.gate.hasAdmin && a.gate.administered(0) && !a.gate.administered(id) && (others || a.gate.locked) {
 		return &apiError{code: client.CodeWrongState, message: "it is the last token with which the node can be administered; make another with the scope admin first, or start the node with HOLDFAST_ADMIN_TOKEN"}
 	}
+	r = staying(r)
 	seq, err := store.RevokeAccessToken(a.audited(r, "token.revoke", name, nil), id)
-	if err != nil {
+	if err := a.tokensChanged(r, store, err); err != nil {
 		return err
 	}
-	if err := a.gate.load(r.Context(), store); err != nil {
-		return err
-	}
-	a.feed.nudge()
 	a.wrote(w, seq)
 	return a.answer(w, http.StatusOK, client.Revoked{ID: idOf(id), Revoked: true})
+}
+
+// staying is r as if its client did not go: a change of the tokens that the
+// file has and this node does not know of would leave a revoked one good.
+func staying(r *http.Request) *http.Request { return r.WithContext(context.WithoutCancel(r.Context())) }
+
+// tokensChanged reads the tokens after a change, whose error leaves open whether
+// it took place.
+func (a *API) tokensChanged(r *http.Request, store TokenStore, err error) error {
+	fault := a.gate.load(r.Context(), store)
+	a.feed.nudge()
+	return cmp.Or(err, fault)
 }
 
 func tokenWire(t *queue.AccessToken) client.Token {

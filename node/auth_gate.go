@@ -123,8 +123,7 @@ func (g *gate) check(secret, remote string) (p *principal, reason string) {
 	return p, ""
 }
 
-// still returns nil as long as who was let in would be let in now. It is for
-// answers that go on for long.
+// still returns nil as long as who was let in would be let in now.
 func (g *gate) still(p *principal) error {
 	known := g.known.Load()
 	switch now := known.byHash[p.token.Hash]; {
@@ -141,12 +140,19 @@ func (g *gate) still(p *principal) error {
 	return nil
 }
 
+// still returns nil as long as who makes r would be let in now. What waits
+// before it answers, or answers bit by bit, asks again.
+func (a *API) still(r *http.Request) error { return a.gate.still(principalOf(r)) }
+
 // maxSecret is more than any secret has.
 const maxSecret = 1024
 
 // bearer returns the secret of the request's Authorization header.
 func bearer(r *http.Request) (string, error) {
 	header := r.Header.Get("Authorization")
+	if len(r.Header["Authorization"]) > 1 { // a proxy may have looked at another of them
+		return "", unauthorized("the Authorization header is given more than once")
+	}
 	scheme, secret, _ := strings.Cut(header, " ")
 	secret = strings.TrimSpace(secret)
 	switch {

@@ -110,6 +110,13 @@ func TestTokens(t *testing.T) {
 			wantError(t, w, http.StatusUnauthorized, client.CodeUnauthorized, "must be")
 		}
 	})
+	t.Run("two of them are refused", func(t *testing.T) {
+		r := httptest.NewRequest("GET", "https://jobs.example.com/v1/queues", nil)
+		r.Header["Authorization"] = []string{"Bearer " + adminSecret, "Bearer hf_wrong"}
+		w := httptest.NewRecorder()
+		f.api.ServeHTTP(w, r)
+		wantError(t, w, http.StatusUnauthorized, client.CodeUnauthorized, "more than once")
+	})
 	made := f.token("mailer", []string{"mail*"}, "enqueue")
 	t.Run("the secret is shown once", func(t *testing.T) {
 		if len(made.Token) < 40 || !strings.HasPrefix(made.Token, made.Prefix) || !strings.HasPrefix(made.Prefix, "hf_") || len(made.Prefix) > 12 {

@@ -47,6 +47,12 @@ func (a *API) claim(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := a.still(r); err != nil { // it may have waited for long
+		if len(claims.Jobs) > 0 {
+			a.giveBack(r, s, claims.Jobs)
+		}
+		return err
+	}
 	claims.Acks, claims.Fails = merged(claims.Acks, noAcks), merged(claims.Fails, noFails)
 	if carried := slices.Concat(claims.Acks, claims.Fails); len(carried) > 0 {
 		if err := a.resultsSettled(r, s, "", carried); err != nil {

@@ -14,7 +14,8 @@ import (
 
 const (
 	eventContentType = "text/event-stream"
-	eventChanges     = 500 // in an event, so that its line stays short
+	eventChanges     = 500      // in an event, so that its line stays short
+	eventPiece       = 16 << 10 // bytes that wait for a client, and one event more
 )
 
 // eventTimes are the paces of GET /v1/events.
@@ -110,7 +111,7 @@ func (a *API) follow(r *http.Request, s *eventStream, reader *feedReader, shown 
 	var sent *client.Position
 	for {
 		n, err := reader.take()
-		if fault := a.gate.still(principalOf(r)); fault != nil {
+		if fault := a.still(r); fault != nil {
 			err = fault
 		}
 		if a.lost() {
@@ -120,7 +121,9 @@ func (a *API) follow(r *http.Request, s *eventStream, reader *feedReader, shown 
 		if errors.As(err, &end) {
 			return s.last(end)
 		}
-		s.changes(n.commits, shown)
+		if err := s.changes(n.commits, shown); err != nil {
+			return err
+		}
 		if !n.more && (sent == nil || !s.same(sent, &n.at)) {
 			sent = &n.at
 			s.event("position", n.at)
@@ -180,14 +183,21 @@ func (s *eventStream) event(name string, data any) {
 	s.buf.WriteByte('\n')
 }
 
-// changes adds what commits changed in a queue, or in all for "".
-func (s *eventStream) changes(commits []batch, shown func(queue string) bool) {
+// changes adds what commits changed in the queues that are shown, and sends what
+// becomes a piece: a thousand clients that do not read keep no more than that
+// each.
+func (s *eventStream) changes(commits []batch, shown func(queue string) bool) error {
 	var some client.Changes
-	send := func() {
-		if len(some.Changes) > 0 {
-			s.event("changes", some)
-			some.Changes = some.Changes[:0]
+	send := func() error {
+		if len(some.Changes) == 0 {
+			return nil
 		}
+		s.event("changes", some)
+		some.Changes = some.Changes[:0]
+		if s.buf.Len() < eventPiece {
+			return nil
+		}
+		return s.flush()
 	}
 	for _, b := range commits {
 		some.Seq = b.seq.String()
@@ -196,11 +206,13 @@ func (s *eventStream) changes(commits []batch, shown func(queue string) bool) {
 				continue
 			}
 			if some.Changes = append(some.Changes, changeOf(c)); len(some.Changes) == eventChanges {
-				send()
+				if err := send(); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	send()
+	return send()
 }
 
 func changeOf(c queue.Change) client.Change {

@@ -197,6 +197,25 @@ func follow(t *testing.T, next func() client.Event, id string, n int) (told []st
 	return told, others
 }
 
+// pieces measures what an answer is written in.
+type pieces struct {
+	header  http.Header
+	first   chan struct{} // closed with the first piece
+	bytes   atomic.Int64
+	largest int
+}
+
+func (p *pieces) Header() http.Header { return p.header }
+func (p *pieces) WriteHeader(int)     {}
+
+func (p *pieces) Write(b []byte) (int, error) {
+	if p.bytes.Add(int64(len(b))) == int64(len(b)) {
+		close(p.first)
+	}
+	p.largest = max(p.largest, len(b))
+	return len(b), nil
+}
+
 func TestEventReadersThatDoNotRead(t *testing.T) {
 	t.Run("are cut off, and what they missed is not kept", func(t *testing.T) {
 		s := stream(t)
@@ -233,6 +252,36 @@ func TestEventReadersThatDoNotRead(t *testing.T) {
 		}
 		if _, err := s.client.Enqueue(t.Context(), client.Spec{Queue: "mail"}); err != nil {
 			t.Error(err)
+		}
+	})
+	t.Run("cost little memory, each of them", func(t *testing.T) {
+		s := stream(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		w := &pieces{header: http.Header{}, first: make(chan struct{})}
+		var serving errgroup.Group
+		serving.Go(func() error {
+			s.api.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", base+"/v1/events", nil))
+			return nil
+		})
+		<-w.first
+		for range 4 {
+			s.publish(10_000)
+		}
+		for range 500 {
+			if w.bytes.Load() > 40_000*40 {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		cancel()
+		if err := serving.Wait(); err != nil {
+			t.Error(err)
+		}
+		if w.bytes.Load() < 40_000*40 {
+			t.Fatalf("only %d bytes came", w.bytes.Load())
+		}
+		if w.largest > 64<<10 {
+			t.Errorf("a client that does not read may keep %d bytes in memory", w.largest)
 		}
 	})
 	t.Run("are told when they come back too late", func(t *testing.T) {

@@ -38,6 +38,9 @@ func (a *API) export(s Store, w http.ResponseWriter, r *http.Request) error {
 		if a.lost() {
 			return errLost
 		}
+		if err := a.still(r); err != nil {
+			return err
+		}
 		if err := rc.SetWriteDeadline(time.Now().Add(exportTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 const (
 	feedKept    = 64 << 10 // changes that are kept for readers, at about 40 bytes each
 	feedReaders = 1000
-	feedTaken   = 4096 // changes after which a reader takes no further commit at once
+	feedTaken   = 1024 // changes after which a reader takes no further commit at once
 )
 
 // feed is what the streams of GET /v1/events read: the last changes of jobs,

@@ -78,6 +78,9 @@ func (a *API) job(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return noSuchJob(id, err)
 	}
+	if err := a.still(r); err != nil { // it may have waited for long
+		return err
+	}
 	return a.answer(w, http.StatusOK, principalOf(r).show(&job))
 }
 
