@@ -31,6 +31,13 @@
 // to one feed (feed.go), which keeps the last of it for all streams together and
 // never waits for one; events.go sends it on, at the pace of each client.
 //
+// An edge ([RunEdge]) is an API over copies of the primary's database that a
+// [replicate.Follower] keeps up to date (edge_copies.go). A request to it is held
+// to one state from its token's check to its answer, which says which one and how
+// old that may be; min_seq and max_lag_ms ask for a newer one (freshness.go). The
+// primary's positions, as events, wake the follower (edge_stream.go). Access tokens
+// come with each state, before it is read. The dashboard reads there too.
+//
 // [Source] lets a worker of package node/client take its jobs from a queue in
 // the same process, by the same conversions. [Examine] looks at what a node left.
 //

@@ -201,6 +201,7 @@ func (e *edge) show() {
 	e.opened = true
 	e.api.Replicate(edgeReplica{e.copies})
 	e.api.Open(newEdgeStore(e.copies, nil))
+	e.api.Follow(e.copies.follower.Status) // after Open, which is for primaries
 	e.api.feed.copied(at, st.TXID)
 	e.cfg.Logger.Info("ready", "url", e.url, "seq", at.String(), "replica", st.URL)
 	if e.cfg.needsTokens() && !e.api.gate.known.Load().any {

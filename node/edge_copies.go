@@ -114,7 +114,8 @@ func (c *copies) Acquire(context.Context) (hrana.Snapshot, error) {
 	if err != nil {
 		return hrana.Snapshot{}, fmt.Errorf("%w: %w", hrana.ErrUnavailable, err)
 	}
-	return hrana.Snapshot{DB: poolOf(v.DB).sql, AsOf: v.Position.AsOf, Release: v.Release}, nil
+	p := poolOf(v.DB)
+	return hrana.Snapshot{DB: p.sql, Seq: p.at.String(), AsOf: v.Position.AsOf, Release: v.Release}, nil
 }
 
 var errNoCopy = &apiError{code: client.CodeUnavailable, message: "this edge has no copy of the database yet"}

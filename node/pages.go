@@ -41,6 +41,13 @@ func (p pages) Visitor(r *http.Request) (*dashboard.Visitor, error) {
 		v.Away, v.ReadOnly = away, away
 		return v, nil
 	}
+	if p.api.copies != nil {
+		v.ReadOnly = "this is an edge, which reads."
+		if url := p.api.copies.primary(); url != "" {
+			v.ReadOnly = "this is an edge, which reads; the primary is " + url
+		}
+		return v, nil
+	}
 	if v.ReadOnly = "your token lacks the scope admin."; who.may(scopeAdmin) {
 		v.ReadOnly, v.Editor = "", &pageEditor{seen, withPrincipal(r, who)}
 	}

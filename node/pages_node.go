@@ -21,6 +21,9 @@ func (p *pageReader) Node(ctx context.Context) (dashboard.Node, error) {
 	if url := a.primary.Load(); url != nil {
 		n.Primary = *url
 	}
+	if a.copies != nil {
+		n.Primary = a.copies.primary()
+	}
 	reasons := a.reasons.Load()
 	if n.Ready = reasons == nil && !a.lost(); !n.Ready && reasons != nil {
 		n.NotReady = strings.Join(*reasons, "; ")

@@ -40,7 +40,7 @@ const (
 // and Limit, of the groups that are returned.
 //
 // Errors: *SpecError, ErrNoQueue, ErrClosed, ctx.Err().
-func (q *Queue) DeadGroups(ctx context.Context, f Filter) (DeadGroups, error) {
+func (q *Reader) DeadGroups(ctx context.Context, f Filter) (DeadGroups, error) {
 	f.State = StateDead
 	l, err := f.listing()
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/queue"
 )
@@ -43,6 +44,10 @@ func TestInspect(t *testing.T) {
 				t.Errorf("q.db%s was changed: %d bytes, then %d", suffix, len(before), len(after))
 			}
 		}
+		if age := time.Since(id.CommittedAt); age < 0 || age > 10*time.Minute {
+			t.Errorf("the last commit was at %s", id.CommittedAt)
+		}
+		id.CommittedAt = time.Time{}
 		return id
 	}
 	t.Run("an open file, one left by a crash and a closed one tell the same", func(t *testing.T) {

@@ -17,7 +17,7 @@ func benchCommand() *cli.Command {
 		Description: "Starts nodes of its own in a temporary directory, loads them and a yardstick in turns,\n" +
 			"and prints jobs a second and ratios. A running node is not touched, but shares the machine.\n\n" +
 			"Suites: " + strings.Join(bench.Suites(), ", ") + "; all runs each of them.\n" +
-			"The suites latency and replication need object storage: a bucket, named by --config, or\n" +
+			"The suites latency, replication and edge need object storage: a bucket, named by --config, or\n" +
 			"versitygw. depth and latency want 3 GB of disk in the temporary directory.\n\n" +
 			"Examples:\n" +
 			"  holdfast bench\n" +

@@ -94,12 +94,19 @@ func envOf(c *cli.Context, name string) string {
 // loadConfig returns the replication settings for the data directory: those of
 // the file that --config names, or the defaults. A file that is not right is a
 // usage error of one line for each thing that is wrong with it.
-func loadConfig(c *cli.Context) (replicate.Config, error) {
+func loadConfig(c *cli.Context) (replicate.Config, error) { return readConfig(c, true) }
+
+// readConfig is loadConfig; one that is not own is for a program that has no
+// database of its own, and may be that of the node which has it.
+func readConfig(c *cli.Context, own bool) (replicate.Config, error) {
 	data := c.String("data")
 	cfg := replicate.DefaultConfig(data)
 	var err error
 	if path := c.String("config"); path != "" {
 		cfg, err = replicate.LoadConfig(path)
+	}
+	if !own {
+		cfg.DBPath = ""
 	}
 	if err == nil {
 		cfg, err = cfg.ForDatabase(node.DatabasePath(data))

@@ -19,7 +19,7 @@ func edgeCommand() *cli.Command {
 			"answer says how old it may be. What changes something is refused, and says where the primary is.\n\n" +
 			"With an access token of the scope view in HOLDFAST_TOKEN it learns from the primary's events\n" +
 			"what was uploaded; without, it looks at the bucket each second. Its own clients show the\n" +
-			"tokens that were made at the primary.\n\n" +
+			"tokens that were made at the primary. The file of --config may be the primary's own.\n\n" +
 			"Examples:\n" +
 			"  holdfast edge --config litestream.yml --data /var/lib/holdfast-edge\n" +
 			"  HOLDFAST_TOKEN=hf_… holdfast edge --config litestream.yml --listen 0.0.0.0:7780 --sql-listen 0.0.0.0:7781",
@@ -40,7 +40,7 @@ func runEdge(c *cli.Context) error {
 	if err := wantArgs(c, 0, 0); err != nil {
 		return err
 	}
-	cfg, err := loadConfig(c)
+	cfg, err := readConfig(c, false)
 	if err != nil {
 		return err
 	}

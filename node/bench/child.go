@@ -26,6 +26,7 @@ type server struct {
 	addr   string
 	dir    string
 	cmd    *exec.Cmd
+	env    []string // besides ours
 	log    *tail
 	keys   atomic.Int64 // the next idempotency key; no two loads share one
 	waiter sync.WaitGroup
@@ -57,12 +58,17 @@ func startServerIn(ctx context.Context, e *env, dir string, extra []string, args
 
 // launchServer does not wait until the server is ready.
 func launchServer(ctx context.Context, e *env, dir string, extra []string, args ...string) (*server, error) {
+	return launchCommand(ctx, e, "serve", dir, extra, args...)
+}
+
+// launchCommand starts a command that serves the API.
+func launchCommand(ctx context.Context, e *env, command, dir string, extra []string, args ...string) (*server, error) {
 	addr, err := freeAddr(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s := &server{addr: addr, dir: dir, log: &tail{}, done: make(chan struct{})}
-	s.cmd = exec.CommandContext(ctx, e.exe, append([]string{"serve", "--data", dir, "--listen", addr}, args...)...)
+	s.cmd = exec.CommandContext(ctx, e.exe, append([]string{command, "--data", dir, "--listen", addr}, args...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	s.cmd.Env = append(childEnv(), extra...)
 	s.cmd.SysProcAttr = dieWithParent()

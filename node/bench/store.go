@@ -62,6 +62,7 @@ type store struct {
 	replica replicate.Replica
 	ours    bool // we run the server
 	roots   int
+	sync    time.Duration // of the nodes; 0: the default
 
 	cancel context.CancelFunc
 	group  errgroup.Group
@@ -203,6 +204,9 @@ func (s *store) start(ctx context.Context, e *env, args ...string) (*server, err
 			text += fmt.Sprintf("      %s: %q\n", setting[0], setting[1])
 		}
 	}
+	if s.sync > 0 {
+		text += fmt.Sprintf("      sync-interval: %s\n", s.sync)
+	}
 	if r.ForcePathStyle != nil {
 		text += fmt.Sprintf("      force-path-style: %v\n", *r.ForcePathStyle)
 	}
@@ -223,5 +227,10 @@ func (s *store) start(ctx context.Context, e *env, args ...string) (*server, err
 	if out, err := init.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%s: %w\n%s", init, err, out)
 	}
-	return startServerIn(ctx, e, dir, extra, args...)
+	n, err := startServerIn(ctx, e, dir, extra, args...)
+	if err != nil {
+		return nil, err
+	}
+	n.env = extra
+	return n, nil
 }

@@ -321,7 +321,7 @@ type Node struct {
 	Session string `json:"session"` // of this run, as lock.json has it
 	Epoch   int64  `json:"epoch"`
 	URL     string `json:"url"` // under which others reach it
-	// Follows is how far the copy is that a standby keeps; nil for any other.
+	// Follows is how far the copy is that a standby or an edge keeps; nil for any other.
 	Follows *Follows `json:"follows,omitempty"`
 }
 

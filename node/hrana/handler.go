@@ -47,9 +47,12 @@ func (e *RefusalError) Error() string { return e.Message }
 
 // Snapshot is a database that can be read until it is released.
 type Snapshot struct {
-	DB      *sql.DB   // opened by [Driver.Open]
-	AsOf    time.Time // it holds everything that was committed up to then
-	Release func()    // called once, when nothing of the database is used any more
+	DB   *sql.DB   // opened by [Driver.Open]
+	AsOf time.Time // it holds everything that was committed up to then
+	// Seq, unless empty, is the epoch.seq of a database that nobody changes as
+	// long as it is held. Else both are read in a transaction.
+	Seq     string
+	Release func() // called once, when nothing of the database is used any more
 	// Revoked, unless nil, is closed when the database is wanted back: what
 	// reads it is interrupted.
 	Revoked <-chan struct{}

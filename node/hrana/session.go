@@ -23,6 +23,7 @@ type session struct {
 	snap  Snapshot
 	conn  *sql.Conn // nil until something is read
 	watch *watch
+	began bool   // a transaction
 	seq   string // epoch.seq that the snapshot shows
 
 	rows, bytes int // of the answer so far
@@ -65,6 +66,11 @@ func (s *session) begin() error {
 	return s.raw(func(c *conn) error {
 		c.asOf = s.snap.AsOf.UnixMilli()
 		s.watch = newWatch(s.ctx, s.snap.Revoked, queryTime, c.interrupt)
+		if s.snap.Seq != "" {
+			s.seq = s.snap.Seq
+			return nil
+		}
+		s.began = true
 		if _, err := c.ExecContext(context.Background(), "begin", nil); err != nil {
 			return err
 		}
@@ -105,6 +111,18 @@ func (s *session) close() {
 	if s.watch != nil {
 		s.watch.end()
 	}
+	if s.began {
+		s.rollback()
+	}
+	_ = s.conn.Close() // a second time after ErrBadConn
+	s.conn = nil
+	s.snap.Release()
+	s.h.slots.give()
+}
+
+// rollback ends the transaction of the snapshot.
+func (s *session) rollback() {
+	s.began = false
 	err := s.raw(func(c *conn) error {
 		_, err := c.ExecContext(context.Background(), "rollback", nil)
 		return err
@@ -113,10 +131,6 @@ func (s *session) close() {
 		// A connection that would keep its snapshot must not be used again.
 		_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
 	}
-	_ = s.conn.Close() // a second time after ErrBadConn
-	s.conn = nil
-	s.snap.Release()
-	s.h.slots.give()
 }
 
 // raw runs f on the guarded connection.
