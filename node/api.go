@@ -77,6 +77,7 @@ type API struct {
 	feed       *feed                  // of GET /v1/events
 	eventTimes eventTimes
 	settings   settings // of the queues
+	watcher    watcher
 }
 
 // Replica is what the handlers need of a [replicate.Primary].

@@ -29,13 +29,15 @@ func serveCommand() *cli.Command {
 			"  HOLDFAST_ADMIN_TOKEN=$(cat secret) holdfast serve --listen 0.0.0.0:7780 --tls-cert cert.pem --tls-key key.pem\n\n" +
 			"With --sql-listen, libSQL's clients read queues and jobs by SQL there, and change nothing:\n" +
 			"  holdfast serve --sql-listen 127.0.0.1:7781\n\n" +
+			"With --alert-webhook, a URL is told when a queue has too many dead jobs or one that waits too\n" +
+			"long, or commits are on this disk only, and again when that is over.\n\n" +
 			"Under systemd it says when it is ready, and serves on the socket that a unit holds for it.",
 		Flags: append([]cli.Flag{
 			dataFlag(), listenFlag(), configFlag(), nodeFlag(), userFlag(), metricsListenFlag(), sqlListenFlag(), sqlOriginFlag(),
 			&cli.BoolFlag{Name: "no-replica", Hidden: true, Usage: "keep no copy, for benchmarks"},
 			&cli.BoolFlag{Name: "memory", Hidden: true, Usage: "keep nothing, for benchmarks"},
 			&cli.IntFlag{Name: "max-round", Hidden: true, Usage: "operations that share a commit; 0: the default"},
-		}, serverSecurityFlags()...),
+		}, append(alertFlags(), serverSecurityFlags()...)...),
 		Action: serve,
 	}
 }
@@ -72,6 +74,7 @@ func serve(c *cli.Context) error {
 		MaxRound:      c.Int("max-round"),
 		NoReplica:     c.Bool("no-replica"),
 		AdminToken:    admin,
+		Alerts:        alertsOf(c),
 		SQLListen:     c.String("sql-listen"),
 		SQLOrigins:    c.StringSlice("sql-origin"),
 		TLSCert:       c.String("tls-cert"),
