@@ -204,7 +204,9 @@ func (a *API) sendTo(w http.ResponseWriter, r *http.Request, url string) {
 }
 
 // ServeHTTP implements [http.Handler].
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.logged(w, r, a.serveHTTP) }
+
+func (a *API) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := guard(a.csrf, r, a.gate.closed()); err != nil {
 		a.fail(w, r, err)
 		return

@@ -33,7 +33,7 @@ func serveCommand() *cli.Command {
 			"long, or commits are on this disk only, and again when that is over.\n\n" +
 			"Under systemd it says when it is ready, and serves on the socket that a unit holds for it.",
 		Flags: append([]cli.Flag{
-			dataFlag(), listenFlag(), configFlag(), nodeFlag(), userFlag(), metricsListenFlag(), sqlListenFlag(), sqlOriginFlag(),
+			dataFlag(), listenFlag(), configFlag(), nodeFlag(), userFlag(), logLevelFlag(), metricsListenFlag(), sqlListenFlag(), sqlOriginFlag(),
 			&cli.BoolFlag{Name: "no-replica", Hidden: true, Usage: "keep no copy, for benchmarks"},
 			&cli.BoolFlag{Name: "memory", Hidden: true, Usage: "keep nothing, for benchmarks"},
 			&cli.IntFlag{Name: "max-round", Hidden: true, Usage: "operations that share a commit; 0: the default"},
@@ -61,11 +61,15 @@ func serve(c *cli.Context) error {
 	if err := becomeUser(c.String("user"), data); err != nil {
 		return err
 	}
+	log, err := serverLogger(c)
+	if err != nil {
+		return err
+	}
 	info := buildVersion()
 	run := node.Config{
 		Data:          data,
 		Listen:        c.String("listen"),
-		Logger:        commandLogger(c),
+		Logger:        log,
 		Version:       info.Version,
 		Commit:        info.Commit,
 		Replication:   cfg,
@@ -108,12 +112,31 @@ Enqueue a job, then claim it:
 `, version, url, data, replica, header)
 }
 
+// logLevelFlag says how much a node writes.
+func logLevelFlag() cli.Flag {
+	return &cli.StringFlag{Name: "log-level", EnvVars: []string{"HOLDFAST_LOG_LEVEL"}, Value: "info", Usage: "debug (each request too), info, warn or error"}
+}
+
+// serverLogger is commandLogger at the level that the flag names.
+func serverLogger(c *cli.Context) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.String("log-level"))); err != nil {
+		return nil, usagef("--log-level: %q is none of debug, info, warn, error", c.String("log-level"))
+	}
+	return levelLogger(c.App.ErrWriter, isTerminal(c.App.ErrWriter), level), nil
+}
+
 // newLogger logs as text for a person at a terminal, as JSON for a machine.
 func newLogger(w io.Writer, terminal bool) *slog.Logger {
+	return levelLogger(w, terminal, slog.LevelInfo)
+}
+
+func levelLogger(w io.Writer, terminal bool, level slog.Level) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: level}
 	if terminal {
-		return slog.New(slog.NewTextHandler(w, nil))
+		return slog.New(slog.NewTextHandler(w, opts))
 	}
-	return slog.New(slog.NewJSONHandler(w, nil))
+	return slog.New(slog.NewJSONHandler(w, opts))
 }
 
 func isTerminal(w io.Writer) bool {

@@ -52,6 +52,7 @@ func suites() []suite {
 		{"latency", latencySuite, needsStore},
 		{"worker", workerSuite, nil},
 		{"replication", replicationSuite, needsStore},
+		{"dashboard", dashboardSuite, nil},
 	}
 }
 
