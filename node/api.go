@@ -77,6 +77,7 @@ type API struct {
 	feed       *feed                  // of GET /v1/events
 	eventTimes eventTimes
 	settings   settings // of the queues
+	watcher    watcher
 }
 
 // Replica is what the handlers need of a [replicate.Primary].
@@ -207,7 +208,9 @@ func (a *API) sendTo(w http.ResponseWriter, r *http.Request, url string) {
 }
 
 // ServeHTTP implements [http.Handler].
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.logged(w, r, a.serveHTTP) }
+
+func (a *API) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := guard(a.csrf, r, a.gate.closed()); err != nil {
 		a.fail(w, r, err)
 		return

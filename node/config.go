@@ -63,6 +63,9 @@ type Config struct {
 	// such as "https://app.example".
 	SQLOrigins []string
 
+	// Alerts says when a person must know of something, and where to tell it.
+	Alerts Alerts
+
 	// MaxRound bounds how many operations share a commit; 0 leaves it to the
 	// queue. For benchmarks.
 	MaxRound int
@@ -128,6 +131,7 @@ func (c Config) Validate() error {
 	if strings.ContainsFunc(c.AdminToken, func(r rune) bool { return r <= ' ' || r > '~' }) || len(c.AdminToken) > maxSecret {
 		problems = append(problems, fmt.Sprintf("admin token: it must be up to %d visible ASCII characters without spaces, to go into a header", maxSecret))
 	}
+	problems = append(problems, c.Alerts.problems()...)
 	if c.MaxRound < 0 {
 		problems = append(problems, fmt.Sprintf("max round: %d is negative", c.MaxRound))
 	}

@@ -40,6 +40,8 @@ type collector struct {
 	lag, seq, replicatedSeq, txid *prometheus.Desc
 	lastSync, failing, requests   *prometheus.Desc
 	dbBytes, walBytes             *prometheus.Desc
+	held, paused                  *prometheus.Desc
+	done                          jobMetrics
 }
 
 func newCollector(a *API) *collector {
@@ -60,25 +62,35 @@ func newCollector(a *API) *collector {
 		requests:      metric("replication_requests_total", "Requests to the bucket by what providers have prices for.", "op"),
 		dbBytes:       metric("db_bytes", "Size of the database file."),
 		walBytes:      metric("wal_bytes", "Size of the database's WAL."),
+		held:          metric("lease_held", "1 while this node may act as the primary; 0: it is a standby, starts, or lost its place."),
+		paused:        metric("queue_paused", "1 while the queue is paused.", "queue"),
+		done:          newJobMetrics(metric),
 	}
 }
 
 // Describe implements [prometheus.Collector].
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		c.build, c.jobs, c.oldest, c.lag, c.seq, c.replicatedSeq, c.txid, c.lastSync, c.failing, c.requests, c.dbBytes, c.walBytes,
-	} {
+	for _, d := range append(c.done.all(), c.build, c.jobs, c.oldest, c.paused, c.lag, c.seq, c.replicatedSeq, c.txid, c.lastSync, c.failing,
+		c.requests, c.dbBytes, c.walBytes, c.held) {
 		ch <- d
 	}
 }
 
 // Collect implements [prometheus.Collector]. Before the node is open there is
-// only build_info.
+// only build_info and lease_held.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	v := c.api.version
 	c.gauge(ch, c.build, 1, v.Version, v.Commit, v.Go, v.SQLite)
-	if store := c.api.store.Load(); store != nil {
+	store, held := c.api.store.Load(), 0.0
+	if store != nil && !c.api.lost() {
+		held = 1
+	}
+	c.gauge(ch, c.held, held)
+	if store != nil {
 		c.queues(ch, *store)
+		if m, ok := (*store).(Metered); ok {
+			c.done.collect(ch, m)
+		}
 		db, wal := c.api.sizes()
 		c.gauge(ch, c.dbBytes, float64(db))
 		c.gauge(ch, c.walBytes, float64(wal))
@@ -119,6 +131,11 @@ func (c *collector) queues(ch chan<- prometheus.Metric, s Store) {
 			waiting = max(now.Sub(at).Seconds(), 0)
 		}
 		c.gauge(ch, c.oldest, waiting, q.Name)
+		paused := 0.0
+		if q.Paused {
+			paused = 1
+		}
+		c.gauge(ch, c.paused, paused, q.Name)
 	}
 }
 

@@ -88,8 +88,13 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		cfg.Logger.Warn(fmt.Sprintf("the admin token has fewer than %d characters and could be guessed", StrongSecret))
 	}
 
+	n.alerts = newAlerts(n.cfg, n.cfg.Advertise)
+
 	g, ctx := errgroup.WithContext(ctx)
 	ended := make(chan struct{})
+	watched, stopWatch := context.WithCancel(ctx)
+	g.Go(func() error { n.watch(watched); return nil })
+	g.Go(func() error { n.alerts.run(watched); return nil })
 	g.Go(func() error {
 		n.awaitBoot(ctx)
 		if err := serveOn(n.server, listener, cert); !errors.Is(err, http.ErrServerClosed) {
@@ -103,6 +108,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	g.Go(func() error {
 		defer close(ended)
+		defer stopWatch()
 		return n.work(ctx)
 	})
 	g.Go(func() error { return n.serveMetrics(metrics, ended) })
@@ -142,6 +148,7 @@ type node struct {
 	sql    *sqlSide // nil: SQL is not served
 	url    string
 
+	alerts    *alerts
 	handovers chan *handover
 	leaving   *handover              // not settled yet; nil: none. It belongs to work
 	writer    atomic.Pointer[engine] // the queue that was opened last; nil: none was yet

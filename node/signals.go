@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"time"
 
 	"holdfast/node/dashboard"
@@ -17,5 +18,7 @@ func (p *pageReader) signals(_ context.Context, now time.Time) []dashboard.Signa
 			Fix: fmt.Sprintf("%s. Check the bucket, its keys and the network; holdfast doctor tries them.", text),
 		})
 	}
-	return out
+	return append(out, p.api.watcher.outgrown(p.who.covers)...)
 }
+
+func queuePage(name string) string { return "/queues/" + url.PathEscape(name) }

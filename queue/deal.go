@@ -222,6 +222,7 @@ func (d *deal) give(c *claim, q *queueState, row *candidate, worker int64) error
 	d.bytes += len(j.Payload)
 	d.marks = append(d.marks, mark{j.ID, worker, until})
 	r.moved(q, j.ID, StateQueued, StateRunning)
+	r.of(q).wait.add(r.now.wall - j.RunAt.UnixMilli())
 	r.next.lease = min(r.next.lease, until)
 	return nil
 }

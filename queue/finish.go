@@ -188,8 +188,8 @@ func (r *round) ack(run int64, items []*finish) error {
 	}
 	var results []any
 	err := r.w.st.ack.query([]any{r.now.wall}, args, []any{run}, func(rows *sql.Rows) error {
-		var id, qid int64
-		if err := rows.Scan(&id, &qid); err != nil {
+		var id, qid, started int64
+		if err := rows.Scan(&id, &qid, &started); err != nil {
 			return err
 		}
 		f, q := byID[id], r.w.names.byID[qid]
@@ -201,7 +201,9 @@ func (r *round) ack(run int64, items []*finish) error {
 			results = append(results, id, string(f.data))
 		}
 		r.moved(q, id, StateRunning, StateDone)
-		r.of(q).out++
+		d := r.of(q)
+		d.out++
+		d.run.add(r.now.lease - started)
 		r.ended(id)
 		return nil
 	})

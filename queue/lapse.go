@@ -196,8 +196,14 @@ func (r *round) settle(h *heldJob, to State, why reason) error {
 		}
 		d.lastError = clip(why.text, queueErrBytes)
 	}
-	if to == StateDead {
+	switch {
+	case to == StateDead:
 		d.dead++
+	case to == StateCancelled:
+		d.cancelled++
+	}
+	if h.state == StateRunning {
+		d.run.add(r.now.lease - h.startedAt)
 	}
 	h.flags &^= runFlags | flagArchived
 	if _, err := r.w.st.settle.Exec(to, at, runAt, h.failures, h.crashes, h.interruptions, h.flags, fp, h.id); err != nil {

@@ -31,6 +31,8 @@ type delta struct {
 	counts                [StateCancelled + 1]int64
 	in, out, failed, dead int64
 	lastError             string
+	cancelled             int64
+	wait, run             Spans
 }
 
 func (r *round) run(housekeeping bool) error {
@@ -203,6 +205,7 @@ func (r *round) commit() error {
 			q.counts[s] += d.counts[s]
 		}
 	}
+	w.meters.add(r.delta)
 	r.settled()
 	if len(r.changes) > 0 {
 		w.opts.OnChange(Seq{w.epoch, w.seq}, r.changes)

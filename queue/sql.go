@@ -27,7 +27,7 @@ const (
 	claimTail = `) update jobs not indexed set state=5, run=run+1, worker=v.w, at=v.u, started_at=? from v where jobs.id=v.i and state=4`
 
 	ackHead = `update jobs not indexed set state=6, at=? where id in (`
-	ackTail = `) and run=? and state=5 returning id, queue`
+	ackTail = `) and run=? and state=5 returning id, queue, started_at`
 
 	setResults  = `insert into outcomes(id,result) values `
 	setErrors   = `insert into outcomes(id,last_error) values `

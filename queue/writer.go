@@ -32,6 +32,7 @@ type writer struct {
 	watched  map[int64][]chan struct{} // closed when the job comes to an end
 	guarded  atomic.Bool               // statements are those of a Tx
 	ops      chan *op
+	meters   meters
 	done     atomic.Int64 // seq of the last commit, for readers
 	failed   chan struct{}
 	err      error // set before failed is closed
@@ -80,7 +81,9 @@ func (w *writer) run() {
 		// Callers that were just answered hand in what comes next, and share the
 		// round. Else they fall into two halves that wait for each other's rounds.
 		runtime.Gosched()
-		w.work(w.collect(first))
+		batch, began := w.collect(first), time.Now()
+		w.work(batch)
+		w.meters.worked(time.Since(began))
 		timer.Reset(w.due.sleep(w.clock.read()))
 		if w.broken() {
 			w.refuse()
@@ -137,6 +140,7 @@ func (w *writer) process(batch []*op) {
 	if isFull(err) {
 		w.makeRoom()
 	}
+	w.meters.refused(err)
 	w.due.postpone(w.clock.read())
 	w.log.Warn("round failed, its operations run one by one", "operations", len(batch), "err", err)
 	for _, enqueues := range []bool{false, true} {

@@ -29,13 +29,15 @@ func serveCommand() *cli.Command {
 			"  HOLDFAST_ADMIN_TOKEN=$(cat secret) holdfast serve --listen 0.0.0.0:7780 --tls-cert cert.pem --tls-key key.pem\n\n" +
 			"With --sql-listen, libSQL's clients read queues and jobs by SQL there, and change nothing:\n" +
 			"  holdfast serve --sql-listen 127.0.0.1:7781\n\n" +
+			"With --alert-webhook, a URL is told when a queue has too many dead jobs or one that waits too\n" +
+			"long, or commits are on this disk only, and again when that is over.\n\n" +
 			"Under systemd it says when it is ready, and serves on the socket that a unit holds for it.",
 		Flags: append([]cli.Flag{
-			dataFlag(), listenFlag(), configFlag(), nodeFlag(), userFlag(), metricsListenFlag(), sqlListenFlag(), sqlOriginFlag(),
+			dataFlag(), listenFlag(), configFlag(), nodeFlag(), userFlag(), logLevelFlag(), metricsListenFlag(), sqlListenFlag(), sqlOriginFlag(),
 			&cli.BoolFlag{Name: "no-replica", Hidden: true, Usage: "keep no copy, for benchmarks"},
 			&cli.BoolFlag{Name: "memory", Hidden: true, Usage: "keep nothing, for benchmarks"},
 			&cli.IntFlag{Name: "max-round", Hidden: true, Usage: "operations that share a commit; 0: the default"},
-		}, serverSecurityFlags()...),
+		}, append(alertFlags(), serverSecurityFlags()...)...),
 		Action: serve,
 	}
 }
@@ -59,11 +61,15 @@ func serve(c *cli.Context) error {
 	if err := becomeUser(c.String("user"), data); err != nil {
 		return err
 	}
+	log, err := serverLogger(c)
+	if err != nil {
+		return err
+	}
 	info := buildVersion()
 	run := node.Config{
 		Data:          data,
 		Listen:        c.String("listen"),
-		Logger:        commandLogger(c),
+		Logger:        log,
 		Version:       info.Version,
 		Commit:        info.Commit,
 		Replication:   cfg,
@@ -72,6 +78,7 @@ func serve(c *cli.Context) error {
 		MaxRound:      c.Int("max-round"),
 		NoReplica:     c.Bool("no-replica"),
 		AdminToken:    admin,
+		Alerts:        alertsOf(c),
 		SQLListen:     c.String("sql-listen"),
 		SQLOrigins:    c.StringSlice("sql-origin"),
 		TLSCert:       c.String("tls-cert"),
@@ -106,12 +113,31 @@ Enqueue a job, then claim it:
 `, version, url, data, replica, header)
 }
 
+// logLevelFlag says how much a node writes.
+func logLevelFlag() cli.Flag {
+	return &cli.StringFlag{Name: "log-level", EnvVars: []string{"HOLDFAST_LOG_LEVEL"}, Value: "info", Usage: "debug (each request too), info, warn or error"}
+}
+
+// serverLogger is commandLogger at the level that the flag names.
+func serverLogger(c *cli.Context) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.String("log-level"))); err != nil {
+		return nil, usagef("--log-level: %q is none of debug, info, warn, error", c.String("log-level"))
+	}
+	return levelLogger(c.App.ErrWriter, isTerminal(c.App.ErrWriter), level), nil
+}
+
 // newLogger logs as text for a person at a terminal, as JSON for a machine.
 func newLogger(w io.Writer, terminal bool) *slog.Logger {
+	return levelLogger(w, terminal, slog.LevelInfo)
+}
+
+func levelLogger(w io.Writer, terminal bool, level slog.Level) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: level}
 	if terminal {
-		return slog.New(slog.NewTextHandler(w, nil))
+		return slog.New(slog.NewTextHandler(w, opts))
 	}
-	return slog.New(slog.NewJSONHandler(w, nil))
+	return slog.New(slog.NewJSONHandler(w, opts))
 }
 
 func isTerminal(w io.Writer) bool {

@@ -53,6 +53,7 @@ func suites() []suite {
 		{"worker", workerSuite, nil},
 		{"replication", replicationSuite, needsStore},
 		{"edge", edgeSuite, needsStore},
+		{"dashboard", dashboardSuite, nil},
 	}
 }
 
