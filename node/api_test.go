@@ -165,7 +165,7 @@ func (s *stub) Release(ctx context.Context, leases []string) ([]queue.Result, qu
 
 func TestPathsAndMethods(t *testing.T) {
 	f := over(t, &stub{})
-	for _, path := range []string{"/", "/v1", "/v1/", "/v1/job", "/v1/jobs/7/eat", "/v2/jobs", "/metrics/x"} {
+	for _, path := range []string{"/nothing", "/v1", "/v1/", "/v1/job", "/v1/jobs/7/eat", "/v2/jobs", "/metrics/x"} {
 		t.Run("unknown path "+path+" is not found", func(t *testing.T) {
 			wantError(t, f.send("GET", path, ""), http.StatusNotFound, client.CodeNotFound, "no such path")
 		})

@@ -373,7 +373,7 @@ func TestEveryCommandIsExplained(t *testing.T) {
 				t.Errorf("%s --%s is not explained", path, f.Names()[0])
 			}
 		}
-		runs := path == "serve" || path == "work" || strings.HasPrefix(path, "completion ")
+		runs := path == "serve" || path == "edge" || path == "work" || strings.HasPrefix(path, "completion ")
 		if !runs && find(cmd.Flags, "json") == nil {
 			t.Errorf("%s has no --json", path)
 		}
