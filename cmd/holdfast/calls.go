@@ -32,9 +32,19 @@ func withClient(least, most int, do func(c *cli.Context, api *client.Client) err
 			return usagef("--url: %v", err)
 		}
 		defer api.Close()
-		return inFlags(c, do(c, api))
+		err = inFlags(c, do(c, api))
+		if others != "" && isA[*client.UnreachableError](err) {
+			return &noneAnswersError{err}
+		}
+		return err
 	}
 }
+
+// noneAnswersError is a call that found no primary among several nodes.
+type noneAnswersError struct{ err error }
+
+func (e *noneAnswersError) Error() string { return e.err.Error() }
+func (e *noneAnswersError) Unwrap() error { return e.err }
 
 // severalNodes reports whether --url names more nodes than one.
 func severalNodes(c *cli.Context) bool { return strings.Contains(c.String("url"), ",") }

@@ -163,6 +163,8 @@ func errorText(err error) string {
 		return text + "; if that is the node's own certificate, trust it by --tls-ca FILE, and name the node as the certificate does"
 	case strings.Contains(text, "HTTP request to an HTTPS server"):
 		return strings.TrimSuffix(text, ".") + "; write https:// in --url"
+	case isA[*noneAnswersError](err):
+		return text + "; none of the nodes in --url is the primary just now: a standby takes over within seconds, so try again, an enqueue with the same --key"
 	case isA[*client.UnreachableError](err):
 		return text + `; is the node running? start it with "holdfast serve", or name it with --url`
 	case errors.Is(err, replicate.ErrExists):

@@ -298,6 +298,7 @@ func TestExitCodes(t *testing.T) {
 		{"a key that is taken", []string{"enqueue", "mail", "2", "--key", "k"}, exitConflict, "choose another --key"},
 		{"a retry of a job that lives", []string{"dead", "retry", "1"}, exitConflict, "job 1 is queued; only a dead job can be retried"},
 		{"nobody listens", []string{"status", "--url", "http://127.0.0.1:1"}, exitUnreachable, "is the node running.*holdfast serve"},
+		{"nobody listens at several nodes", []string{"queues", "--url", "http://127.0.0.1:1,http://127.0.0.1:2"}, exitUnreachable, "none of the nodes.*try again"},
 		{"a certificate that nobody trusts", []string{"status", "--url", secure.URL}, exitUnreachable, "--tls-ca FILE"},
 		{"no TLS where there is some", []string{"status", "--url", strings.Replace(secure.URL, "https:", "http:", 1)}, exitFailed, "HTTPS server; write https:// in --url\n$"},
 		{"a port of SQL that is in use", []string{"serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--sql-listen", strings.TrimPrefix(secure.URL, "https://")}, exitFailed, "--sql-listen, HOLDFAST_SQL_LISTEN"},
