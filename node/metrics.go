@@ -53,7 +53,7 @@ func newCollector(a *API) *collector {
 		build:         metric("build_info", "1, with what the program was built from.", "version", "commit", "go_version", "sqlite_version"),
 		jobs:          metric("queue_jobs", "Jobs by queue and state; dead leaves archived ones out.", "queue", "state"),
 		oldest:        metric("queue_oldest_ready_seconds", "How long the oldest job that could run has been waiting; 0: none is.", "queue"),
-		lag:           metric("replication_lag_seconds", "Age of the oldest commit that is not in the replica; 0: all are."),
+		lag:           metric("replication_lag_seconds", "Age of the oldest commit that is not in the replica; 0: all are. On an edge how old its copy may be."),
 		seq:           metric("replication_seq", "The last commit."),
 		replicatedSeq: metric("replication_replicated_seq", "The commit up to which all are in the replica."),
 		txid:          metric("replication_txid", "The transaction id of the last upload, in its epoch."),

@@ -160,6 +160,11 @@ func TestEdge(t *testing.T) {
 			}
 		}
 	})
+	t.Run("it has the dashboard, to read", func(t *testing.T) {
+		if page := edge.read("/"); !strings.Contains(page, "q1") || !strings.Contains(page, "this is an edge") {
+			t.Errorf("got %.2000s", page)
+		}
+	})
 	t.Run("it puts and deletes nothing", func(t *testing.T) {
 		for _, r := range place.front.Requests() {
 			if r.Op == s3server.Put || r.Op == s3server.Delete {
