@@ -79,7 +79,7 @@ type sqlSide struct {
 }
 
 // newSQLSide takes the port. It reads nothing yet.
-func newSQLSide(ctx context.Context, cfg Config, api *API, cert *certificate) (*sqlSide, error) {
+func newSQLSide(ctx context.Context, cfg Config, api *API, cert *certificate, conns *connLimit) (*sqlSide, error) {
 	if cfg.SQLListen == "" {
 		return nil, nil
 	}
@@ -96,7 +96,7 @@ func newSQLSide(ctx context.Context, cfg Config, api *API, cert *certificate) (*
 		Source: source, Authorize: api.mayRead, Origins: cfg.SQLOrigins, Version: cfg.Version, Logger: cfg.Logger,
 	})
 	side := &sqlSide{
-		source: source, server: newServer(handler, cfg), listener: listener, cert: cert,
+		source: source, server: newServer(handler, cfg), listener: conns.on(listener), cert: cert,
 		url: strings.Replace(urlOf(listener.Addr(), true), "https://", "libsql://", 1),
 	}
 	if cert == nil {
