@@ -75,7 +75,9 @@ func RunEdge(ctx context.Context, cfg EdgeConfig) (err error) {
 		e.node.cfg.Advertise = e.url
 	}
 	e.server = newServer(e.api, cfg.Config)
-	if err := e.open(ctx, cert); err != nil {
+	conns := newConnLimit(openFiles(), cfg.Logger)
+	listener = conns.on(listener)
+	if err := e.open(ctx, cert, conns); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	cfg.Logger.Info("listening", "url", e.url, "address", listener.Addr().String())
@@ -121,7 +123,7 @@ func (c *EdgeConfig) validate() error {
 
 // open takes the SQL port and the directory. What it has opened when it fails
 // is closed, but for the listeners of its caller.
-func (e *edge) open(ctx context.Context, cert *certificate) (err error) {
+func (e *edge) open(ctx context.Context, cert *certificate, conns *connLimit) (err error) {
 	e.copies = &copies{gate: e.api.gate, named: e.cfg.Primary}
 	e.api.copies = e.copies
 	e.api.Identify(client.Node{Node: e.node.cfg.Node, Role: client.RoleEdge, URL: e.node.cfg.Advertise})
@@ -129,7 +131,7 @@ func (e *edge) open(ctx context.Context, cert *certificate) (err error) {
 		if e.copies.sql, err = hrana.NewDriver(); err != nil {
 			return err
 		}
-		if e.sql, err = listenSQL(ctx, e.node.cfg, e.api, cert, e.copies); err != nil {
+		if e.sql, err = listenSQL(ctx, e.node.cfg, e.api, cert, conns, e.copies); err != nil {
 			return err
 		}
 	}

@@ -27,6 +27,13 @@ func listenMetrics(ctx context.Context, cfg Config) (net.Listener, error) {
 	return l, nil
 }
 
+func closeIfAny(l net.Listener) error {
+	if l == nil {
+		return nil
+	}
+	return l.Close()
+}
+
 // serveMetrics serves /metrics and nothing else, without a token, for scrapers
 // that have none, until ended is closed. Who reaches the address learns the names
 // of the queues and how much is in them.
@@ -43,6 +50,7 @@ func (n *node) serveMetrics(l net.Listener, ended <-chan struct{}) error {
 		n.api.metrics.ServeHTTP(w, r)
 	})
 	server := newServer(mux, n.cfg)
+	limit := &connLimit{free: make(chan struct{}, metricsConns), log: n.cfg.Logger}
 	var g errgroup.Group
 	g.Go(func() error {
 		<-ended
@@ -55,7 +63,7 @@ func (n *node) serveMetrics(l net.Listener, ended <-chan struct{}) error {
 	})
 	n.cfg.Logger.Info("metrics", "address", l.Addr().String())
 	g.Go(func() error {
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(limit.on(l)); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve metrics: %w", err)
 		}
 		return nil

@@ -80,8 +80,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		n.cfg.Advertise = cmp.Or(thisFlyMachine(os.Getenv).url(listener.Addr()), n.url)
 	}
 	n.server = newServer(n.api, cfg)
-	if n.sql, err = newSQLSide(ctx, cfg, n.api, cert); err != nil {
-		return errors.Join(err, listener.Close())
+	conns := newConnLimit(openFiles(), cfg.Logger)
+	listener = conns.on(listener)
+	if n.sql, err = newSQLSide(ctx, cfg, n.api, cert, conns); err != nil {
+		return errors.Join(err, listener.Close(), closeIfAny(metrics))
 	}
 	cfg.Logger.Info("listening", "url", n.url, "address", listener.Addr().String())
 	if cfg.AdminToken != "" && len(cfg.AdminToken) < StrongSecret {

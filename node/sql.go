@@ -79,7 +79,7 @@ type sqlSide struct {
 }
 
 // newSQLSide takes the port. It reads nothing yet.
-func newSQLSide(ctx context.Context, cfg Config, api *API, cert *certificate) (*sqlSide, error) {
+func newSQLSide(ctx context.Context, cfg Config, api *API, cert *certificate, conns *connLimit) (*sqlSide, error) {
 	if cfg.SQLListen == "" {
 		return nil, nil
 	}
@@ -88,7 +88,7 @@ func newSQLSide(ctx context.Context, cfg Config, api *API, cert *certificate) (*
 		return nil, err
 	}
 	source := &sqlSource{driver: driver, lost: api.lost}
-	side, err := listenSQL(ctx, cfg, api, cert, source)
+	side, err := listenSQL(ctx, cfg, api, cert, conns, source)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func newSQLSide(ctx context.Context, cfg Config, api *API, cert *certificate) (*
 }
 
 // listenSQL takes the port, to serve what source hands out.
-func listenSQL(ctx context.Context, cfg Config, api *API, cert *certificate, source hrana.Source) (*sqlSide, error) {
+func listenSQL(ctx context.Context, cfg Config, api *API, cert *certificate, conns *connLimit, source hrana.Source) (*sqlSide, error) {
 	listener, err := listen(ctx, cfg.SQLListen, "--sql-listen, HOLDFAST_SQL_LISTEN")
 	if err != nil {
 		return nil, fmt.Errorf("SQL: %w", err)
@@ -106,7 +106,7 @@ func listenSQL(ctx context.Context, cfg Config, api *API, cert *certificate, sou
 		Source: source, Authorize: api.mayRead, Origins: cfg.SQLOrigins, Version: cfg.Version, Logger: cfg.Logger,
 	})
 	side := &sqlSide{
-		server: newServer(handler, cfg), listener: listener, cert: cert,
+		server: newServer(handler, cfg), listener: conns.on(listener), cert: cert,
 		url: strings.Replace(urlOf(listener.Addr(), true), "https://", "libsql://", 1),
 	}
 	if cert == nil {

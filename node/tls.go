@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,10 +21,11 @@ type certificate struct {
 	log               *slog.Logger
 	now               func() time.Time
 
-	mu      sync.Mutex
-	current *tls.Certificate
-	stamp   string    // of the files when current was read
-	looked  time.Time // when stamp was compared last
+	current atomic.Pointer[tls.Certificate]
+
+	mu     sync.Mutex // held by the one handshake that looks at the files
+	stamp  string     // of the files when current was read
+	looked time.Time  // when stamp was compared last
 }
 
 // openCertificate reads the files.
@@ -37,23 +39,27 @@ func openCertificate(certFile, keyFile string, log *slog.Logger) (*certificate, 
 	if err != nil {
 		return nil, fmt.Errorf("certificate %s with key %s: %w", certFile, keyFile, err)
 	}
-	c.current, c.stamp, c.looked = &cert, stamp, c.now()
+	c.current.Store(&cert)
+	c.stamp, c.looked = stamp, c.now()
 	return c, nil
 }
 
 // get is for [tls.Config.GetCertificate]. Files that cannot be read, as in the
-// middle of a renewal, leave the certificate that there was.
+// middle of a renewal, leave the certificate that there was. While one handshake
+// looks at them the others do not wait: a disk may not answer.
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	c.mu.Lock()
+	if !c.mu.TryLock() {
+		return c.current.Load(), nil
+	}
 	defer c.mu.Unlock()
 	now := c.now()
 	if now.Sub(c.looked) < certLook {
-		return c.current, nil
+		return c.current.Load(), nil
 	}
 	c.looked = now
 	stamp, err := c.stampNow()
 	if err == nil && stamp == c.stamp {
-		return c.current, nil
+		return c.current.Load(), nil
 	}
 	var cert tls.Certificate
 	if err == nil {
@@ -61,11 +67,12 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	}
 	if err != nil {
 		c.log.Warn("the certificate changed and cannot be read; the one before stays in use", "err", err)
-		return c.current, nil
+		return c.current.Load(), nil
 	}
-	c.current, c.stamp = &cert, stamp
+	c.current.Store(&cert)
+	c.stamp = stamp
 	c.log.Info("the certificate was read anew", "until", cert.Leaf.NotAfter)
-	return c.current, nil
+	return c.current.Load(), nil
 }
 
 // stampNow changes when a file does.
@@ -77,6 +84,11 @@ func (c *certificate) stampNow() (string, error) {
 	key, err := os.Stat(c.keyFile)
 	if err != nil {
 		return "", fmt.Errorf("key of the certificate: %w", err)
+	}
+	for _, info := range []os.FileInfo{cert, key} {
+		if !info.Mode().IsRegular() { // to read a pipe may take for ever
+			return "", fmt.Errorf("certificate: %s is not a file", info.Name())
+		}
 	}
 	return fmt.Sprint(cert.ModTime().UnixNano(), cert.Size(), key.ModTime().UnixNano(), key.Size()), nil
 }
