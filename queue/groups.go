@@ -18,7 +18,7 @@ type DeadGroup struct {
 	Sample  Job // the one with the highest id, without its payload
 }
 
-// DeadGroups is what [Queue.DeadGroups] counts.
+// DeadGroups is what [Reader.DeadGroups] counts.
 type DeadGroups struct {
 	Groups  []DeadGroup // those with the most jobs first
 	Kinds   int         // groups in all, also those beyond Filter.Limit
@@ -40,7 +40,7 @@ const (
 // and Limit, of the groups that are returned.
 //
 // Errors: *SpecError, ErrNoQueue, ErrClosed, ctx.Err().
-func (q *Queue) DeadGroups(ctx context.Context, f Filter) (DeadGroups, error) {
+func (q *Reader) DeadGroups(ctx context.Context, f Filter) (DeadGroups, error) {
 	f.State = StateDead
 	l, err := f.listing()
 	if err != nil {
