@@ -17,7 +17,10 @@ type DeadGrouper interface {
 	DeadGroups(ctx context.Context, f queue.Filter) (queue.DeadGroups, error)
 }
 
-var _ DeadGrouper = (*queue.Queue)(nil)
+var (
+	_ DeadGrouper = (*queue.Queue)(nil)
+	_ DeadGrouper = (*edgeStore)(nil)
+)
 
 // pages lets the dashboard see the node, and tells it who is looking.
 type pages struct{ api *API }
@@ -41,15 +44,16 @@ func (p pages) Visitor(r *http.Request) (*dashboard.Visitor, error) {
 		v.Away, v.ReadOnly = away, away
 		return v, nil
 	}
-	if p.api.copies != nil {
+	switch {
+	case p.api.copies != nil:
 		v.ReadOnly = "this is an edge, which reads."
 		if url := p.api.copies.primary(); url != "" {
 			v.ReadOnly = "this is an edge, which reads; the primary is " + url
 		}
-		return v, nil
-	}
-	if v.ReadOnly = "your token lacks the scope admin."; who.may(scopeAdmin) {
-		v.ReadOnly, v.Editor = "", &pageEditor{seen, withPrincipal(r, who)}
+	case !who.may(scopeAdmin):
+		v.ReadOnly = "your token lacks the scope admin."
+	default:
+		v.Editor = &pageEditor{seen, withPrincipal(r, who)}
 	}
 	return v, nil
 }

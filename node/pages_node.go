@@ -20,6 +20,8 @@ func (p *pageReader) Node(ctx context.Context) (dashboard.Node, error) {
 	}
 	if url := a.primary.Load(); url != nil {
 		n.Primary = *url
+	} else if a.copies != nil {
+		n.Primary = a.copies.primary()
 	}
 	if a.copies != nil {
 		n.Primary = a.copies.primary()
@@ -31,7 +33,9 @@ func (p *pageReader) Node(ctx context.Context) (dashboard.Node, error) {
 	if f := a.following(now); f != nil {
 		n.Copy = copyOf(f)
 	}
-	if st, ok := a.status(); ok {
+	if st, ok := a.status(); ok && a.copies != nil {
+		n.Copy = &dashboard.Copy{Epoch: st.Epoch, TXID: txidText(st.TXID), Newest: txidText(st.TXID), AsOf: st.PendingSince, Problem: st.LastError}
+	} else if ok {
 		n.Replica = &dashboard.Replica{
 			URL: st.URL, ReplicatedSeq: st.ReplicatedSeq, TXID: txidText(st.TXID), Lag: st.Lag(now), LastSyncAt: st.LastSyncAt, LastSnapshotAt: st.LastSnapshot,
 			LastError: st.LastError, LastErrorAt: st.LastErrorAt, Offline: st.Offline,

@@ -18,7 +18,7 @@ type DeadGroup struct {
 	Sample  Job // the one with the highest id, without its payload
 }
 
-// DeadGroups is what [Queue.DeadGroups] counts.
+// DeadGroups is what [Reader.DeadGroups] counts.
 type DeadGroups struct {
 	Groups  []DeadGroup // those with the most jobs first
 	Kinds   int         // groups in all, also those beyond Filter.Limit

@@ -132,3 +132,11 @@ func TestDashboardLogin(t *testing.T) {
 	t.Run("nobody sees more than the login", func(t *testing.T) { browser(t, n, "login", tokens) })
 	t.Run("a viewer changes nothing and sees no payload", func(t *testing.T) { browser(t, n, "viewer", tokens) })
 }
+
+func TestDashboardEdge(t *testing.T) {
+	s, p := newWatched(t)
+	primary := p.serve()
+	fillPages(t, clientOf(t, primary, ""))
+	edge := newEdgePlace(t, s).serve()
+	t.Run("an edge shows the pages, follows, and changes nothing", func(t *testing.T) { browser(t, primary, "edge", "EDGE="+edge.url) })
+}

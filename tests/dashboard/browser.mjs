@@ -141,14 +141,28 @@ const flows = {
       check(answer.status === 403, `POST ${path} by a viewer: ${answer.status}`);
     }
   },
-  async standby() {
-    const page = await open();
-    await page.goto(base);
-    check((await page.locator("main").innerText()).includes("standby"), "a standby does not say so");
-    await page.goto(`${base}/nodes`);
-    check(await page.getByText("The primary is at").count() === 1, "a standby does not say where the primary is");
+  // An edge shows what the primary has, follows it, and changes nothing.
+  async edge() {
+    const edge = process.env.EDGE, page = await open();
+    await page.goto(edge);
+    check((await page.locator("main .note").innerText()).includes("edge"), "an edge does not say that it only reads");
+    await page.goto(`${edge}/queues/billing`);
+    check(await page.locator("main form[method=post], main a.button").count() === 0, "an edge has a button that changes something");
+    await page.goto(`${edge}/dead`);
+    check(await page.locator(".groups li").count() > 0, "an edge shows no group");
+    await page.goto(`${edge}/nodes`);
+    check(await page.getByText("The primary is at").count() === 1, "an edge does not say where the primary is");
+    const id = await enqueue("seen", { to: "edge" });
+    await page.goto(edge);
+    await page.getByRole("link", { name: "seen" }).waitFor();
+    await page.goto(`${edge}/jobs/${id}`);
+    await page.locator("#job-state .queued").waitFor();
+    await work("seen", (job) => api("/v1/acks", { acks: [{ lease: job.lease }] }));
+    await page.locator("#job-state .done").waitFor();
+    const answer = await fetch(`${edge}/jobs/${id}/delete`, { method: "POST", redirect: "manual" });
+    check(answer.status === 403, `a change at an edge: ${answer.status}`);
   },
-  // Whole flows by keyboard alone, and axe.
+  // What axe finds, that nothing is too wide, and the way to a page by keyboard alone.
   async access() {
     const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
     for (const colorScheme of ["light", "dark"]) for (const width of [1280, 390]) {
