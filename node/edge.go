@@ -62,30 +62,26 @@ func RunEdge(ctx context.Context, cfg EdgeConfig) (err error) {
 			return &ConfigError{Problems: []string{err.Error()}}
 		}
 	}
-	listener, err := openListener(ctx, cfg.Config)
+	on, err := openListeners(ctx, cfg.Config)
 	if err != nil {
 		return err
 	}
-	metrics, err := listenMetrics(ctx, cfg.Config)
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	e := &edge{cfg: cfg, node: &node{cfg: cfg.Config, api: NewAPI(cfg.Config), url: urlOf(listener.Addr(), cert != nil)}}
+	e := &edge{cfg: cfg, node: &node{cfg: cfg.Config, api: NewAPI(cfg.Config), url: urlOf(on.api.Addr(), cert != nil)}}
 	if e.node.cfg.Advertise == "" {
 		e.node.cfg.Advertise = e.url
 	}
 	e.server = newServer(e.api, cfg.Config)
 	conns := newConnLimit(openFiles(), cfg.Logger)
-	listener = conns.on(listener)
+	on.api = conns.on(on.api)
 	if err := e.open(ctx, cert, conns); err != nil {
-		return errors.Join(err, listener.Close())
+		return errors.Join(err, on.close())
 	}
-	cfg.Logger.Info("listening", "url", e.url, "address", listener.Addr().String())
+	cfg.Logger.Info("listening", "url", e.url, "address", on.api.Addr().String())
 
 	g, ctx := errgroup.WithContext(ctx)
 	ended := make(chan struct{})
 	g.Go(func() error {
-		if err := serveOn(e.server, listener, cert); !errors.Is(err, http.ErrServerClosed) {
+		if err := serveOn(e.server, on.api, cert); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve %s: %w", e.url, err)
 		}
 		return nil
@@ -98,7 +94,7 @@ func RunEdge(ctx context.Context, cfg EdgeConfig) (err error) {
 		defer close(ended)
 		return e.work(ctx)
 	})
-	g.Go(func() error { return e.serveMetrics(metrics, ended) })
+	g.Go(func() error { return e.serveMetrics(on.metrics, ended) })
 	if cfg.Supervisor != nil {
 		g.Go(func() error { e.supervise(ctx, ended); return nil })
 	}

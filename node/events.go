@@ -83,13 +83,13 @@ func (a *API) events(_ Store, w http.ResponseWriter, r *http.Request) error {
 	if a.stopping.Load() {
 		return errStopping
 	}
-	s := &eventStream{w: w, rc: http.NewResponseController(w), times: a.eventTimes}
+	out, err := inPieces(w, a.eventTimes.write)
+	if err != nil {
+		return err
+	}
+	s := &eventStream{out: out, times: a.eventTimes}
 	if s.positions = every > 0; s.positions {
 		s.times.alive = min(every, s.times.alive)
-	}
-	// The server's own limit is for requests that end soon.
-	if err := s.rc.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
 	}
 	h := w.Header()
 	h.Set("Content-Type", eventContentType)
@@ -166,8 +166,7 @@ func (s *eventStream) same(a, b *client.Position) bool {
 
 // eventStream writes events, a piece at a time.
 type eventStream struct {
-	w     http.ResponseWriter
-	rc    *http.ResponseController
+	out   *pieces
 	times eventTimes
 	buf   bytes.Buffer
 
@@ -232,19 +231,13 @@ func (s *eventStream) last(why *apiError) error {
 	return s.flush()
 }
 
-// flush sends the piece. A client that does not take it in time has hung up.
+// flush sends what is in the buffer.
 func (s *eventStream) flush() error {
 	if s.buf.Len() == 0 {
 		return nil
 	}
-	if err := s.rc.SetWriteDeadline(time.Now().Add(s.times.write)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return fmt.Errorf("%w: %w", errHungUp, err)
-	}
-	if _, err := s.w.Write(s.buf.Bytes()); err != nil {
-		return fmt.Errorf("%w: %w", errHungUp, err)
-	}
-	if err := s.rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return fmt.Errorf("%w: %w", errHungUp, err)
+	if err := s.out.send(s.buf.Bytes()); err != nil {
+		return err
 	}
 	if s.buf.Reset(); s.buf.Cap() > maxPooledBytes {
 		s.buf = bytes.Buffer{}

@@ -24,9 +24,8 @@ func (a *API) export(s Store, w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Content-Type", ndjsonContentType)
 		return nil
 	}
-	rc := http.NewResponseController(w)
-	// The server's own limit is for requests that end soon.
-	if err := rc.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	out, err := inPieces(w, exportTimeout)
+	if err != nil {
 		return err
 	}
 	buf := takeBuffer()
@@ -41,22 +40,13 @@ func (a *API) export(s Store, w http.ResponseWriter, r *http.Request) error {
 		if err := a.still(r); err != nil {
 			return err
 		}
-		if err := rc.SetWriteDeadline(time.Now().Add(exportTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return err
-		}
 		if !began {
 			began = true
 			w.Header().Set("Content-Type", ndjsonContentType)
 			w.WriteHeader(http.StatusOK)
 		}
-		if _, err := w.Write(buf.Bytes()); err != nil {
-			return fmt.Errorf("%w: %w", errHungUp, err)
-		}
-		buf.Reset()
-		if err := rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return fmt.Errorf("%w: %w", errHungUp, err)
-		}
-		return nil
+		defer buf.Reset()
+		return out.send(buf.Bytes())
 	}
 	fault := func() error {
 		for job, err := range s.Export(r.Context()) {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -10,6 +11,30 @@ import (
 // holdBack is how long a node may let connections wait at a socket that was
 // open before it.
 const holdBack = 5 * time.Second
+
+// listeners are the addresses that a node has taken, but for that of SQL.
+type listeners struct {
+	api     net.Listener
+	metrics net.Listener // nil: the metrics have none of their own
+}
+
+func openListeners(ctx context.Context, cfg Config) (on listeners, err error) {
+	if on.api, err = openListener(ctx, cfg); err != nil {
+		return on, err
+	}
+	if on.metrics, err = listenMetrics(ctx, cfg); err != nil {
+		return on, errors.Join(err, on.api.Close())
+	}
+	return on, nil
+}
+
+// close gives them back when nobody serves on them.
+func (l listeners) close() error {
+	if l.metrics == nil {
+		return l.api.Close()
+	}
+	return errors.Join(l.api.Close(), l.metrics.Close())
+}
 
 // openListener returns the socket to serve on: the one that was handed over,
 // or one of its own.

@@ -50,11 +50,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err := cfg.checkNew(); err != nil {
 		return err
 	}
-	var cert *certificate
-	if cfg.TLSCert != "" {
-		if cert, err = openCertificate(cfg.TLSCert, cfg.TLSKey, cfg.Logger); err != nil {
-			return &ConfigError{Problems: []string{err.Error()}}
-		}
+	cert, err := cfg.certificate()
+	if err != nil {
+		return err
 	}
 	lock, err := lockData(cfg.Data)
 	if err != nil {
@@ -64,57 +62,58 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err := cfg.checkOld(ctx); err != nil {
 		return err
 	}
-	listener, err := openListener(ctx, cfg)
+	on, err := openListeners(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	metrics, err := listenMetrics(ctx, cfg)
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	n := &node{cfg: cfg, api: NewAPI(cfg), url: urlOf(listener.Addr(), cert != nil), handovers: make(chan *handover)}
+	n := &node{cfg: cfg, api: NewAPI(cfg), url: urlOf(on.api.Addr(), cert != nil), handovers: make(chan *handover)}
 	if cfg.Replication.Failover == replicate.FailoverAuto {
 		n.api.handOver = n.handOver
 	}
 	if n.cfg.Advertise == "" {
-		n.cfg.Advertise = cmp.Or(thisFlyMachine(os.Getenv).url(listener.Addr()), n.url)
+		n.cfg.Advertise = cmp.Or(thisFlyMachine(os.Getenv).url(on.api.Addr()), n.url)
 	}
 	n.server = newServer(n.api, cfg)
 	conns := newConnLimit(openFiles(), cfg.Logger)
-	listener = conns.on(listener)
+	on.api = conns.on(on.api)
 	if n.sql, err = newSQLSide(ctx, cfg, n.api, cert, conns); err != nil {
-		return errors.Join(err, listener.Close(), closeIfAny(metrics))
+		return errors.Join(err, on.close())
 	}
-	cfg.Logger.Info("listening", "url", n.url, "address", listener.Addr().String())
+	cfg.Logger.Info("listening", "url", n.url, "address", on.api.Addr().String())
 	if cfg.AdminToken != "" && len(cfg.AdminToken) < StrongSecret {
 		cfg.Logger.Warn(fmt.Sprintf("the admin token has fewer than %d characters and could be guessed", StrongSecret))
 	}
-
 	n.alerts = newAlerts(n.cfg, n.cfg.Advertise)
+	return n.serve(ctx, on, cert, n.work, n.watch, n.alerts.run)
+}
 
+// serve runs the servers and work, which stops those of the API and of SQL before
+// it returns, and beside it what ends with its context. It returns when all have.
+func (n *node) serve(ctx context.Context, on listeners, cert *certificate, work func(context.Context) error, beside ...func(context.Context)) error {
 	g, ctx := errgroup.WithContext(ctx)
 	ended := make(chan struct{})
 	watched, stopWatch := context.WithCancel(ctx)
-	g.Go(func() error { n.watch(watched); return nil })
-	g.Go(func() error { n.alerts.run(watched); return nil })
+	for _, run := range beside {
+		g.Go(func() error { run(watched); return nil })
+	}
 	g.Go(func() error {
 		n.awaitBoot(ctx)
-		if err := serveOn(n.server, listener, cert); !errors.Is(err, http.ErrServerClosed) {
+		if err := serveOn(n.server, on.api, cert); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve %s: %w", n.url, err)
 		}
 		return nil
 	})
 	if n.sql != nil {
-		cfg.Logger.Info("serving SQL", "url", n.sql.url)
+		n.cfg.Logger.Info("serving SQL", "url", n.sql.url)
 		g.Go(n.sql.serve)
 	}
 	g.Go(func() error {
 		defer close(ended)
 		defer stopWatch()
-		return n.work(ctx)
+		return work(ctx)
 	})
-	g.Go(func() error { return n.serveMetrics(metrics, ended) })
-	if cfg.Supervisor != nil {
+	g.Go(func() error { return n.serveMetrics(on.metrics, ended) })
+	if n.cfg.Supervisor != nil {
 		g.Go(func() error { n.supervise(ctx, ended); return nil })
 	}
 	return g.Wait()

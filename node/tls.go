@@ -28,6 +28,18 @@ type certificate struct {
 	looked time.Time  // when stamp was compared last
 }
 
+// certificate opens the one that the configuration names, or returns nil.
+func (c Config) certificate() (*certificate, error) {
+	if c.TLSCert == "" {
+		return nil, nil
+	}
+	cert, err := openCertificate(c.TLSCert, c.TLSKey, c.Logger)
+	if err != nil {
+		return nil, &ConfigError{Problems: []string{err.Error()}}
+	}
+	return cert, nil
+}
+
 // openCertificate reads the files.
 func openCertificate(certFile, keyFile string, log *slog.Logger) (*certificate, error) {
 	c := &certificate{certFile: certFile, keyFile: keyFile, log: log, now: time.Now}

@@ -65,7 +65,29 @@ func appOptions(dir, node string, r Replica) Options {
 	}
 }
 
-// boot acquires the root and starts.
+func initRoot(t *testing.T, opts Options) {
+	t.Helper()
+	if _, err := Init(ctx, opts.Config.Replica, opts.Logger); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newRoot begins a root, and returns the options of a node a in it.
+func newRoot(t *testing.T, r Replica) Options {
+	t.Helper()
+	opts := appOptions(t.TempDir(), "a", r)
+	initRoot(t, opts)
+	return opts
+}
+
+// newS3Root is newRoot on a server of its own.
+func newS3Root(t *testing.T) (*s3server.Server, Options) {
+	t.Helper()
+	s := s3server.Start(t)
+	return s, newRoot(t, s3Replica(s.Proxy))
+}
+
+// bootApp acquires the root and starts.
 func bootApp(t *testing.T, opts Options) (*app, error) {
 	t.Helper()
 	p, err := Acquire(ctx, opts)

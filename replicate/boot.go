@@ -47,8 +47,7 @@ type Options struct {
 	// be nil.
 	Following func(status func() FollowStatus)
 
-	reached     func(step string) // of a standby that takes over; tests end it there
-	lookForLife time.Duration     // how long a silent holder is watched; tests shorten it
+	lookForLife time.Duration // how long a silent holder is watched; tests shorten it
 }
 
 // path is how a boot goes on; see DESIGN.md.
@@ -333,12 +332,10 @@ func (b *boot) takeOver(ctx context.Context, p *Primary) error {
 	if err != nil {
 		b.log.Warn("the local files cannot be read", "err", err)
 	}
-	b.at("acquired")
 	aside, err := b.files.setAside()
 	if err := errors.Join(err, fault("after-aside")); err != nil {
 		return err
 	}
-	b.at("set aside")
 	p.parent = epochInfo{Epoch: lock.Epoch, Parent: lock.Ready}
 	if lock.Ready != 0 {
 		txid, err := b.bring(ctx, lock.Ready)
@@ -351,9 +348,7 @@ func (b *boot) takeOver(ctx context.Context, p *Primary) error {
 		b.reportAside(ctx, before, aside)
 	}
 	p.node = nodeFile{Lineage: lock.Lineage, Root: b.store.url(), Epoch: lock.Epoch, Sessions: []string{lock.Session}}
-	err = errors.Join(fault("after-restore"), b.files.writeNode(p.node))
-	b.at("node.json")
-	return err
+	return errors.Join(fault("after-restore"), b.files.writeNode(p.node))
 }
 
 // reportAside says what files that were set aside hold beyond what was

@@ -6,13 +6,6 @@ import (
 	"testing"
 )
 
-func initRoot(t *testing.T, opts Options) {
-	t.Helper()
-	if _, err := Init(ctx, opts.Config.Replica, opts.Logger); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestBoot(t *testing.T) {
 	t.Run("a root without lock.json is refused, Init begins it once", func(t *testing.T) {
 		backends(t, func(t *testing.T, r Replica) {
@@ -29,8 +22,7 @@ func TestBoot(t *testing.T) {
 	})
 	t.Run("after a stop the same epoch goes on and no base is uploaded", func(t *testing.T) {
 		backends(t, func(t *testing.T, r Replica) {
-			opts := appOptions(t.TempDir(), "a", r)
-			initRoot(t, opts)
+			opts := newRoot(t, r)
 			a := mustBoot(t, opts)
 			a.add("one")
 			a.add("two")
@@ -49,8 +41,7 @@ func TestBoot(t *testing.T) {
 	})
 	t.Run("after a kill the same epoch goes on with all that was committed", func(t *testing.T) {
 		backends(t, func(t *testing.T, r Replica) {
-			opts := appOptions(t.TempDir(), "a", r)
-			initRoot(t, opts)
+			opts := newRoot(t, r)
 			a := mustBoot(t, opts)
 			a.add("one")
 			a.synced()
@@ -68,8 +59,7 @@ func TestBoot(t *testing.T) {
 	})
 	t.Run("after a kill and a restart of the machine the own file is the base of the next epoch", func(t *testing.T) {
 		backends(t, func(t *testing.T, r Replica) {
-			opts := appOptions(t.TempDir(), "a", r)
-			initRoot(t, opts)
+			opts := newRoot(t, r)
 			a := mustBoot(t, opts)
 			a.add("one")
 			a.synced()
@@ -87,8 +77,7 @@ func TestBoot(t *testing.T) {
 	})
 	t.Run("without the data everything that was replicated is restored", func(t *testing.T) {
 		backends(t, func(t *testing.T, r Replica) {
-			opts := appOptions(t.TempDir(), "a", r)
-			initRoot(t, opts)
+			opts := newRoot(t, r)
 			a := mustBoot(t, opts)
 			a.add("one")
 			a.add("two")
@@ -110,8 +99,7 @@ func TestBoot(t *testing.T) {
 	})
 	t.Run("another node is refused while the root is held, and takes it when it is closed or given up", func(t *testing.T) {
 		backends(t, func(t *testing.T, r Replica) {
-			opts := appOptions(t.TempDir(), "a", r)
-			initRoot(t, opts)
+			opts := newRoot(t, r)
 			a := mustBoot(t, opts)
 			a.add("one")
 			a.synced()
@@ -135,8 +123,7 @@ func TestBoot(t *testing.T) {
 	})
 	t.Run("an old copy of the directory is set aside, the replica restored", func(t *testing.T) {
 		backends(t, func(t *testing.T, r Replica) {
-			opts := appOptions(t.TempDir(), "a", r)
-			initRoot(t, opts)
+			opts := newRoot(t, r)
 			a := mustBoot(t, opts)
 			a.add("one")
 			a.stop()
@@ -156,8 +143,7 @@ func TestBoot(t *testing.T) {
 	})
 	t.Run("an old database among new files is refused", func(t *testing.T) {
 		backends(t, func(t *testing.T, r Replica) {
-			opts := appOptions(t.TempDir(), "a", r)
-			initRoot(t, opts)
+			opts := newRoot(t, r)
 			a := mustBoot(t, opts)
 			a.add("one")
 			a.stop()
@@ -201,8 +187,7 @@ func TestBoot(t *testing.T) {
 	})
 	t.Run("a database of another root is refused", func(t *testing.T) {
 		backends(t, func(t *testing.T, r Replica) {
-			opts := appOptions(t.TempDir(), "a", r)
-			initRoot(t, opts)
+			opts := newRoot(t, r)
 			a := mustBoot(t, opts)
 			a.add("one")
 			a.stop()
@@ -218,8 +203,7 @@ func TestBoot(t *testing.T) {
 	})
 	t.Run("a lock.json that is deleted or cannot be read is refused, and nothing is changed", func(t *testing.T) {
 		backends(t, func(t *testing.T, r Replica) {
-			opts := appOptions(t.TempDir(), "a", r)
-			initRoot(t, opts)
+			opts := newRoot(t, r)
 			a := mustBoot(t, opts)
 			a.add("one")
 			a.stop()

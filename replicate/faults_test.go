@@ -17,17 +17,9 @@ import (
 // What the model's counterexamples are about, on the real code and a real S3
 // server: each cuts a boot at a point where a rule matters.
 
-func newRoot(t *testing.T) (*s3server.Server, Options) {
-	t.Helper()
-	s := s3server.Start(t)
-	opts := appOptions(t.TempDir(), "a", s3Replica(s.Proxy))
-	initRoot(t, opts)
-	return s, opts
-}
-
 func TestCutBoots(t *testing.T) {
 	t.Run("a kill after the swap was sent, its answer lost", func(t *testing.T) {
-		s, opts := newRoot(t)
+		s, opts := newS3Root(t)
 		a := mustBoot(t, opts)
 		a.add("one")
 		a.synced()
@@ -53,7 +45,7 @@ func TestCutBoots(t *testing.T) {
 		a.stop()
 	})
 	t.Run("a kill before ready: what was acknowledged locally is there", func(t *testing.T) {
-		s, opts := newRoot(t)
+		s, opts := newS3Root(t)
 		a := mustBoot(t, opts)
 		a.add("one")
 		a.synced()
@@ -76,7 +68,7 @@ func TestCutBoots(t *testing.T) {
 		a.stop()
 	})
 	t.Run("a kill before ready of a node that had restored", func(t *testing.T) {
-		s, opts := newRoot(t)
+		s, opts := newS3Root(t)
 		a := mustBoot(t, opts)
 		a.add("one")
 		a.stop()
@@ -92,7 +84,7 @@ func TestCutBoots(t *testing.T) {
 		b.stop()
 	})
 	t.Run("a file without node.json is not trusted", func(t *testing.T) {
-		_, opts := newRoot(t)
+		_, opts := newS3Root(t)
 		a := mustBoot(t, opts)
 		a.add("one")
 		a.stop()
@@ -105,7 +97,7 @@ func TestCutBoots(t *testing.T) {
 		a.stop()
 	})
 	t.Run("of two clones of a directory one goes on and the other does not", func(t *testing.T) {
-		_, opts := newRoot(t)
+		_, opts := newS3Root(t)
 		a := mustBoot(t, opts)
 		a.add("one")
 		a.synced()
@@ -153,7 +145,7 @@ func setURL(t *testing.T, opts Options, url string) {
 
 func TestOffline(t *testing.T) {
 	t.Run("a node that served goes on without the root and catches up", func(t *testing.T) {
-		s, opts := newRoot(t)
+		s, opts := newS3Root(t)
 		a := mustBoot(t, opts)
 		a.add("one")
 		a.synced()
@@ -177,7 +169,7 @@ func TestOffline(t *testing.T) {
 		b.stop()
 	})
 	t.Run("one that never served waits, and says so", func(t *testing.T) {
-		s, opts := newRoot(t)
+		s, opts := newS3Root(t)
 		a := mustBoot(t, opts)
 		a.add("one")
 		a.stop()
@@ -198,7 +190,7 @@ func TestOffline(t *testing.T) {
 		b.stop()
 	})
 	t.Run("one that lost its place meanwhile is told", func(t *testing.T) {
-		s, opts := newRoot(t)
+		s, opts := newS3Root(t)
 		a := mustBoot(t, opts)
 		a.add("one")
 		a.synced()
@@ -223,7 +215,7 @@ func TestOffline(t *testing.T) {
 }
 
 func TestZombie(t *testing.T) {
-	_, opts := newRoot(t)
+	_, opts := newS3Root(t)
 	a := mustBoot(t, opts)
 	a.add("one")
 	a.synced()
@@ -277,7 +269,7 @@ func TestFaultyRoot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, opts := newRoot(t)
+			s, opts := newS3Root(t)
 			opts.Config.Levels = []time.Duration{50 * time.Millisecond, 200 * time.Millisecond}
 			opts.Config.L0Retention = 100 * time.Millisecond
 			a := mustBoot(t, opts)
@@ -300,7 +292,7 @@ func TestFaultyRoot(t *testing.T) {
 		})
 	}
 	t.Run("keys without the right to list are refused at boot", func(t *testing.T) {
-		s, opts := newRoot(t)
+		s, opts := newS3Root(t)
 		s.Inject(s3server.Fault{Op: s3server.List, Do: s3server.Answer, Status: 403, Code: "AccessDenied"})
 		_, err := bootApp(t, opts)
 		var r *RemoteError
@@ -314,8 +306,7 @@ func TestFaultyRoot(t *testing.T) {
 // prefix is compacted, snapshots are taken and old files go.
 func TestRestoreWhileCompacting(t *testing.T) {
 	backends(t, func(t *testing.T, r Replica) {
-		opts := appOptions(t.TempDir(), "a", r)
-		initRoot(t, opts)
+		opts := newRoot(t, r)
 		opts.Config.Levels = []time.Duration{60 * time.Millisecond, 150 * time.Millisecond, 400 * time.Millisecond}
 		opts.Config.L0Retention = 50 * time.Millisecond
 		opts.Config.Snapshot = Snapshot{Interval: 500 * time.Millisecond, Retention: time.Second}
@@ -356,7 +347,7 @@ func TestRestoreWhileCompacting(t *testing.T) {
 }
 
 func TestIdle(t *testing.T) {
-	s, opts := newRoot(t)
+	s, opts := newS3Root(t)
 	opts.Config.Levels = []time.Duration{20 * time.Millisecond, 50 * time.Millisecond}
 	a := mustBoot(t, opts)
 	a.add("one")
@@ -373,8 +364,7 @@ func TestIdle(t *testing.T) {
 func TestWithoutConditionalWrites(t *testing.T) {
 	s := s3server.Start(t)
 	s.Inject(s3server.Fault{Op: s3server.Put, Do: s3server.Unconditional})
-	opts := appOptions(t.TempDir(), "a", s3Replica(s.Proxy))
-	initRoot(t, opts)
+	opts := newRoot(t, s3Replica(s.Proxy))
 	a := mustBoot(t, opts)
 	if _, ok := a.p.boot.store.(unconditional); !ok {
 		t.Error("the provider's fault was not found out")

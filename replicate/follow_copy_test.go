@@ -49,8 +49,7 @@ func TestFollowKilled(t *testing.T) {
 	for name, seeded := range map[string]bool{"while it makes its first copy": false, "while it goes on": true} {
 		t.Run(name, func(t *testing.T) {
 			r := Replica{Type: "file", Path: filepath.Join(t.TempDir(), "replica")}
-			opts := appOptions(t.TempDir(), "a", r)
-			initRoot(t, opts)
+			opts := newRoot(t, r)
 			a := mustBoot(t, opts)
 			dir := t.TempDir()
 			n := 0
@@ -134,8 +133,7 @@ func served(t *testing.T, o FollowOptions, before, after string, must bool) {
 // end be missing.
 func TestFetchedFile(t *testing.T) {
 	r := Replica{Type: "file", Path: filepath.Join(t.TempDir(), "replica")}
-	opts := appOptions(t.TempDir(), "a", r)
-	initRoot(t, opts)
+	opts := newRoot(t, r)
 	a := mustBoot(t, opts)
 	a.add("one")
 	a.synced()

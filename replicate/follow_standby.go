@@ -24,8 +24,9 @@ func (b *boot) followDir() string { return filepath.Join(b.opts.Dir, followName)
 
 // follow begins to follow while this node waits for the lease. The copy is only a
 // head start: the root is taken, and the local files are set aside, by the rules of
-// a boot, and whatever is wrong with the copy, a restore takes its place. The function that it returns ends it and leaves the copy
-// as it is. A standby that cannot follow waits all the same.
+// a boot, and whatever is wrong with the copy, a restore takes its place. The
+// function that it returns ends it and leaves the copy as it is. A standby that
+// cannot follow waits all the same.
 func (b *boot) follow(ctx context.Context) (stop func()) {
 	f, err := b.openStandby(ctx)
 	if err != nil {
@@ -125,24 +126,17 @@ func (b *boot) promote(ctx context.Context, ready int64) (ltx.TXID, error) {
 	}
 	c := f.back
 	txid := c.state.TXID
-	b.at("caught up")
+	if err := fault("after-catch-up"); err != nil {
+		return 0, err
+	}
 	if err := checkCopy(ctx, c.path); err != nil {
 		return 0, errors.Join(err, f.discard())
 	}
-	b.at("checked")
-	if err := b.files.keep(ctx, f.prefix.client, ready, txid); err != nil {
+	if err := errors.Join(fault("after-check"), b.files.keep(ctx, f.prefix.client, ready, txid)); err != nil {
 		return 0, err
 	}
-	b.at("kept")
 	f.back = nil
-	return txid, c.promote(b.files.db, b.at)
-}
-
-// at tells a test how far a takeover is.
-func (b *boot) at(step string) {
-	if b.opts.reached != nil {
-		b.opts.reached(step)
-	}
+	return txid, c.promote(b.files.db)
 }
 
 // catchUp brings the copy to the end of ready's prefix: until two looks, one
@@ -187,12 +181,17 @@ func checkCopy(ctx context.Context, path string) error {
 
 // promote moves the copy to where it is a database of its own again, with a WAL
 // (see write), and makes that durable.
-func (c *localCopy) promote(to string, at func(string)) error {
+func (c *localCopy) promote(to string) error {
+	if err := fault("after-keep"); err != nil {
+		return err
+	}
 	// From here on it is no copy any more, whatever happens.
 	if err := os.Remove(c.path + stateSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	at("forgotten")
+	if err := fault("after-forget"); err != nil {
+		return err
+	}
 	w, err := os.OpenFile(c.path, os.O_WRONLY, 0)
 	if err != nil {
 		return err
@@ -201,10 +200,11 @@ func (c *localCopy) promote(to string, at func(string)) error {
 	if err = errors.Join(err, w.Sync(), w.Close()); err != nil {
 		return fmt.Errorf("give the copy a WAL: %w", err)
 	}
-	at("given a WAL")
+	if err := fault("after-wal"); err != nil {
+		return err
+	}
 	if err := os.Rename(c.path, to); err != nil {
 		return err
 	}
-	at("moved")
 	return errors.Join(syncDir(filepath.Dir(to)), syncDir(filepath.Dir(c.path)))
 }

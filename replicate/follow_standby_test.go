@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -161,63 +160,5 @@ func prepareStandby(t *testing.T, a *app, opts Options) {
 	}
 	if err := errors.Join(f.catchUp(ctx), f.close()); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestStandbyChild is the process that is killed.
-func TestStandbyChild(t *testing.T) {
-	step := os.Getenv("HOLDFAST_TEST_STEP")
-	if step == "" {
-		t.Skip("not a child")
-	}
-	opts := autoOptions(t, "b", s3Replica(&s3server.Proxy{URL: os.Getenv("HOLDFAST_TEST_S3")}))
-	opts.Dir = os.Getenv("HOLDFAST_TEST_DIR")
-	opts.Database = filepath.Join(opts.Dir, "app.db")
-	self, err := os.FindProcess(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	opts.reached = func(now string) {
-		if now == step {
-			if err := self.Kill(); err != nil {
-				t.Error(err)
-			}
-			select {}
-		}
-	}
-	_, err = bootApp(t, opts)
-	t.Fatalf("it never came to %q: %v", step, err)
-}
-
-func TestStandbyIsKilled(t *testing.T) {
-	for _, step := range []string{"acquired", "set aside", "caught up", "checked", "kept", "forgotten", "given a WAL", "moved", "node.json"} {
-		t.Run("at "+step+", and its next boot has everything", func(t *testing.T) {
-			s := s3server.Start(t)
-			opts := autoOptions(t, "a", s3Replica(s.Proxy))
-			initRoot(t, opts)
-			a := mustBoot(t, opts)
-			a.add("one")
-			other := autoOptions(t, "b", s3Replica(s.Proxy))
-			prepareStandby(t, a, other)
-			a.add("two")
-			a.stop()
-			child := exec.Command(os.Args[0], "-test.run=^TestStandbyChild$", "-test.v")
-			child.Env = append(os.Environ(), "HOLDFAST_TEST_STEP="+step, "HOLDFAST_TEST_S3="+s.URL, "HOLDFAST_TEST_DIR="+other.Dir)
-			out, err := child.CombinedOutput()
-			var exit *exec.ExitError
-			if !errors.As(err, &exit) || exit.ExitCode() != -1 {
-				t.Fatalf("the child was not killed: %v\n%s", err, out)
-			}
-			b := mustBoot(t, other)
-			wantItems(t, b, "one two ")
-			wantNoCopy(t, other)
-			b.add("three")
-			b.stop()
-			epoch := b.p.Epoch()
-			b = mustBoot(t, other)
-			wantEpoch(t, b, epoch)
-			wantItems(t, b, "one two three ")
-			b.stop()
-		})
 	}
 }

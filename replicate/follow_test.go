@@ -114,8 +114,7 @@ func copiesIn(t *testing.T, dir string) []string {
 func TestFollow(t *testing.T) {
 	t.Run("commits appear, one consistent state after the other", func(t *testing.T) {
 		backends(t, func(t *testing.T, r Replica) {
-			opts := appOptions(t.TempDir(), "a", r)
-			initRoot(t, opts)
+			opts := newRoot(t, r)
 			f := follow(t, followOptions(t.TempDir(), r))
 			if _, err := f.Acquire(); !errors.Is(err, ErrNoCopy) {
 				t.Errorf("before there is a copy: %v", err)
@@ -149,8 +148,7 @@ func TestFollow(t *testing.T) {
 		s := s3server.Start(t)
 		f := follow(t, followOptions(t.TempDir(), s3Replica(s.Proxy)))
 		f.problem("there is no lock.json")
-		opts := appOptions(t.TempDir(), "a", s3Replica(s.Proxy))
-		initRoot(t, opts)
+		opts := newRoot(t, s3Replica(s.Proxy))
 		f.problem("has never held a database")
 		a := mustBoot(t, opts)
 		f.reaches(a)
@@ -158,9 +156,7 @@ func TestFollow(t *testing.T) {
 		a.stop()
 	})
 	t.Run("nothing but GET and LIST is sent, and in the steady state one of each for level 0", func(t *testing.T) {
-		s := s3server.Start(t)
-		opts := appOptions(t.TempDir(), "a", s3Replica(s.Proxy))
-		initRoot(t, opts)
+		s, opts := newS3Root(t)
 		a := mustBoot(t, opts)
 		mine := s.Another(t)
 		f := follow(t, followOptions(t.TempDir(), s3Replica(mine)))
@@ -178,9 +174,7 @@ func TestFollow(t *testing.T) {
 		a.stop()
 	})
 	t.Run("a position that the primary tells is fetched at once, without a list", func(t *testing.T) {
-		s := s3server.Start(t)
-		opts := appOptions(t.TempDir(), "a", s3Replica(s.Proxy))
-		initRoot(t, opts)
+		s, opts := newS3Root(t)
 		a := mustBoot(t, opts)
 		mine := s.Another(t)
 		o := followOptions(t.TempDir(), s3Replica(mine))
@@ -439,9 +433,7 @@ func TestFollowAcrossGaps(t *testing.T) {
 		a.stop()
 	})
 	t.Run("a file that breaks off is read again", func(t *testing.T) {
-		s := s3server.Start(t)
-		opts := appOptions(t.TempDir(), "a", s3Replica(s.Proxy))
-		initRoot(t, opts)
+		s, opts := newS3Root(t)
 		a := mustBoot(t, opts)
 		mine := s.Another(t)
 		f := follow(t, followOptions(t.TempDir(), s3Replica(mine)))
@@ -455,9 +447,7 @@ func TestFollowAcrossGaps(t *testing.T) {
 		a.stop()
 	})
 	t.Run("errors of the bucket are sat out and told", func(t *testing.T) {
-		s := s3server.Start(t)
-		opts := appOptions(t.TempDir(), "a", s3Replica(s.Proxy))
-		initRoot(t, opts)
+		s, opts := newS3Root(t)
 		a := mustBoot(t, opts)
 		mine := s.Another(t)
 		f := follow(t, followOptions(t.TempDir(), s3Replica(mine)))
@@ -476,8 +466,7 @@ func TestFollowAcrossGaps(t *testing.T) {
 
 func TestFollowAnotherEpoch(t *testing.T) {
 	backends(t, func(t *testing.T, r Replica) {
-		opts := appOptions(t.TempDir(), "a", r)
-		initRoot(t, opts)
+		opts := newRoot(t, r)
 		a := mustBoot(t, opts)
 		a.add("one")
 		f := follow(t, followOptions(t.TempDir(), r))

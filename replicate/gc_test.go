@@ -40,8 +40,7 @@ func TestUnneeded(t *testing.T) {
 
 func TestCollect(t *testing.T) {
 	backends(t, func(t *testing.T, r Replica) {
-		opts := appOptions(t.TempDir(), "a", r)
-		initRoot(t, opts)
+		opts := newRoot(t, r)
 		for _, text := range []string{"one", "two", "three", "four"} { // each in an epoch of its own
 			a := mustBoot(t, opts)
 			a.add(text)

@@ -10,7 +10,7 @@ import (
 // TestSnapshotAfterAClockThatWasAhead: a snapshot that was taken by a clock which
 // has been set back since does not keep the next one from being taken.
 func TestSnapshotAfterAClockThatWasAhead(t *testing.T) {
-	s, opts := newRoot(t)
+	s, opts := newS3Root(t)
 	opts.Config.Snapshot.Interval, opts.Config.Snapshot.Retention = 100*time.Millisecond, time.Hour
 	snapshots := func() int { return s.Count(s3server.Put, "root/e00000001/0009/") }
 	more := func(a *app, than int) {

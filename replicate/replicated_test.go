@@ -12,7 +12,7 @@ import (
 
 func TestReplicated(t *testing.T) {
 	t.Run("what was committed before it survives the loss of the machine", func(t *testing.T) {
-		_, opts := newRoot(t)
+		_, opts := newS3Root(t)
 		opts.Config.SyncInterval = time.Hour // only those who wait make a round
 		opts.Config.Window = 20 * time.Millisecond
 		a := mustBoot(t, opts)
@@ -41,7 +41,7 @@ func TestReplicated(t *testing.T) {
 		b.stop()
 	})
 	t.Run("it is never given by a node whose place was taken while it uploaded", func(t *testing.T) {
-		s, opts := newRoot(t)
+		s, opts := newS3Root(t)
 		opts.Config.SyncInterval = time.Hour
 		a := mustBoot(t, opts)
 		s.Inject(s3server.Fault{Op: s3server.Put, Part: "0000/", Do: s3server.Wait, Delay: time.Second, Times: 1})
@@ -58,7 +58,7 @@ func TestReplicated(t *testing.T) {
 		b.stop()
 	})
 	t.Run("an outage is an error in time, and what was committed is uploaded later", func(t *testing.T) {
-		s, opts := newRoot(t)
+		s, opts := newS3Root(t)
 		a := mustBoot(t, opts)
 		up := s.Down()
 		a.add("one")

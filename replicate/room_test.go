@@ -8,8 +8,7 @@ import (
 
 func TestGiveWay(t *testing.T) {
 	backends(t, func(t *testing.T, r Replica) {
-		opts := appOptions(t.TempDir(), "a", r)
-		initRoot(t, opts)
+		opts := newRoot(t, r)
 		a := mustBoot(t, opts)
 		a.add("one")
 		a.synced()

@@ -3,6 +3,8 @@
 package tests_test
 
 import (
+	"errors"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -141,6 +143,74 @@ func TestFailAtPoints(t *testing.T) {
 			n.terminate()
 			p.verify()
 		})
+	}
+}
+
+// standby starts a primary with jobs, and a standby whose copy has nearly all of
+// them: the rest is uploaded when the primary stops.
+func standby(t *testing.T) (a, b *node, place *place, want map[string]client.Job) {
+	t.Helper()
+	_, places, nodes := pair(t)
+	a, b = nodes[0], nodes[1]
+	a.fill(30)
+	st := a.synced()
+	eventually(t, restoreTime, "a copy as far as the primary", func() bool {
+		self, ok := b.self()
+		return ok && self.Follows != nil && self.Follows.Epoch == st.Epoch && self.Follows.TXID == st.TXID
+	})
+	a.enqueue(client.Spec{Queue: "q"})
+	return a, b, places[1], a.jobs("q")
+}
+
+// TestStandbyKillPoints kills a standby at each step of its takeover: its next
+// boot has everything.
+func TestStandbyKillPoints(t *testing.T) {
+	for _, point := range []string{
+		"after-swap", "after-aside", "after-catch-up", "after-check", "after-keep", "after-forget", "after-wal", "after-restore", "before-base",
+	} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			a, b, place, want := standby(t)
+			place.arm(point, "kill")
+			a.terminate()
+			if code := b.wait(2 * restoreTime); code != -1 || place.armed(point) {
+				t.Fatalf("exit code %d, want that it was killed at %s", code, point)
+			}
+			b = place.serve()
+			b.wantJobs(want)
+			b.wantNoCopy()
+			b.enqueue(client.Spec{Queue: "q"})
+			b.terminate()
+			place.verify()
+			checkDatabase(t, b.databasePath())
+		})
+	}
+}
+
+// TestStandbyFailPoints makes steps of a standby's takeover fail: the replica is
+// restored in the place of its copy.
+func TestStandbyFailPoints(t *testing.T) {
+	for _, point := range []string{"after-check", "after-keep", "after-wal"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			a, b, place, want := standby(t)
+			place.arm(point, "fail")
+			a.terminate()
+			eventually(t, 2*restoreTime, "the standby as the primary", b.serves)
+			wantParts(t, b.out.String(), "fault at "+point)
+			b.wantJobs(want)
+			b.wantNoCopy()
+			b.terminate()
+			place.verify()
+		})
+	}
+}
+
+// wantNoCopy checks that a primary has left nothing of what it followed with.
+func (n *node) wantNoCopy() {
+	n.t.Helper()
+	if _, err := os.Stat(filepath.Join(filepath.Dir(n.databasePath()), "follow")); !errors.Is(err, fs.ErrNotExist) {
+		n.t.Errorf("the copy of the standby: %v", err)
 	}
 }
 

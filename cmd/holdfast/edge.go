@@ -30,7 +30,7 @@ func edgeCommand() *cli.Command {
 				Name: "primary-url", EnvVars: []string{"HOLDFAST_PRIMARY_URL"}, DefaultText: "as lock.json has it",
 				Usage: "`URL` under which the primary is reached from here",
 			},
-			tokenFlag(), caFlag(),
+			tokenFlag(), caFlag(), logLevelFlag(),
 		}, serverSecurityFlags()...),
 		Action: runEdge,
 	}
@@ -40,51 +40,25 @@ func runEdge(c *cli.Context) error {
 	if err := wantArgs(c, 0, 0); err != nil {
 		return err
 	}
-	cfg, err := readConfig(c, false)
+	replication, err := readConfig(c, false)
 	if err != nil {
 		return err
 	}
-	admin, err := adminToken(c)
+	roots, err := trust(c) // before it becomes another user, like the other files
 	if err != nil {
 		return err
 	}
-	roots, err := trust(c)
+	cfg, err := nodeConfig(c, replication)
 	if err != nil {
 		return err
 	}
-	data := absolute(c.String("data"))
-	if err := becomeUser(c.String("user"), data); err != nil {
-		return err
-	}
-	info := buildVersion()
-	run := node.EdgeConfig{
-		Config: node.Config{
-			Data:          data,
-			Listen:        c.String("listen"),
-			Logger:        commandLogger(c),
-			Version:       info.Version,
-			Commit:        info.Commit,
-			Replication:   cfg,
-			MetricsListen: c.String("metrics-listen"),
-			Node:          c.String("node"),
-			AdminToken:    admin,
-			SQLListen:     c.String("sql-listen"),
-			SQLOrigins:    c.StringSlice("sql-origin"),
-			TLSCert:       c.String("tls-cert"),
-			TLSKey:        c.String("tls-key"),
-			OnReady:       func(url string) { helloEdge(c.App.Writer, url, cfg.ReplicaURL(), info.Version) },
-		},
-		Primary: c.String("primary-url"),
-		Token:   strings.TrimSpace(c.String("token")),
-		TLS:     roots,
-	}
-	if err := supervised(&run.Config); err != nil {
-		return err
-	}
-	return node.RunEdge(c.Context, run)
+	cfg.OnReady = func(url string) { helloEdge(c.App.Writer, url, &cfg) }
+	return node.RunEdge(c.Context, node.EdgeConfig{
+		Config: cfg, Primary: c.String("primary-url"), Token: strings.TrimSpace(c.String("token")), TLS: roots,
+	})
 }
 
 // helloEdge tells a person who started an edge where it is.
-func helloEdge(w io.Writer, url, replica, version string) {
-	fmt.Fprintf(w, "Holdfast %s serves reads at %s\nReplica: %s\n\nholdfast status --from %s\n", version, url, replica, url)
+func helloEdge(w io.Writer, url string, cfg *node.Config) {
+	fmt.Fprintf(w, "Holdfast %s serves reads at %s\nReplica: %s\n\nholdfast status --from %s\n", cfg.Version, url, cfg.Replication.ReplicaURL(), url)
 }

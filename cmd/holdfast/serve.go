@@ -46,50 +46,20 @@ func serve(c *cli.Context) error {
 	if err := wantArgs(c, 0, 0); err != nil {
 		return err
 	}
-	cfg, err := loadConfig(c)
+	replication, err := loadConfig(c)
 	if err != nil {
 		return err
 	}
 	if err := node.NeverPrimary(os.Getenv); err != nil {
 		return err
 	}
-	admin, err := adminToken(c)
+	run, err := nodeConfig(c, replication)
 	if err != nil {
 		return err
 	}
-	data := absolute(c.String("data"))
-	if err := becomeUser(c.String("user"), data); err != nil {
-		return err
-	}
-	log, err := serverLogger(c)
-	if err != nil {
-		return err
-	}
-	info := buildVersion()
-	run := node.Config{
-		Data:          data,
-		Listen:        c.String("listen"),
-		Logger:        log,
-		Version:       info.Version,
-		Commit:        info.Commit,
-		Replication:   cfg,
-		MetricsListen: c.String("metrics-listen"),
-		Node:          c.String("node"),
-		MaxRound:      c.Int("max-round"),
-		NoReplica:     c.Bool("no-replica"),
-		AdminToken:    admin,
-		Alerts:        alertsOf(c),
-		SQLListen:     c.String("sql-listen"),
-		SQLOrigins:    c.StringSlice("sql-origin"),
-		TLSCert:       c.String("tls-cert"),
-		TLSKey:        c.String("tls-key"),
-		OnReady: func(url string) {
-			hello(c.App.Writer, url, data, cfg.ReplicaURL(), info.Version, admin != "" || node.BeyondLoopback(c.String("listen")))
-		},
-	}
-	if err := supervised(&run); err != nil {
-		return err
-	}
+	run.MaxRound, run.NoReplica = c.Int("max-round"), c.Bool("no-replica")
+	run.Alerts = alertsOf(c)
+	run.OnReady = func(url string) { hello(c.App.Writer, url, &run) }
 	if c.Bool("memory") {
 		return node.ServeMemory(c.Context, run)
 	}
@@ -97,9 +67,9 @@ func serve(c *cli.Context) error {
 }
 
 // hello tells a person who started a node where it is and what to try first.
-func hello(w io.Writer, url, data, replica, version string, token bool) {
+func hello(w io.Writer, url string, cfg *node.Config) {
 	header := ""
-	if token {
+	if cfg.AdminToken != "" || node.BeyondLoopback(cfg.Listen) {
 		header = ` -H "Authorization: Bearer $HOLDFAST_TOKEN"`
 	}
 	fmt.Fprintf(w, `Holdfast %[1]s serves %[2]s
@@ -110,7 +80,7 @@ Replica: %[4]s
 Enqueue a job, then claim it:
   curl %[2]s/v1/jobs%[5]s -d '{"queue":"mail","payload":{"to":"a@example.com"}}'
   curl %[2]s/v1/claims%[5]s -d '{"queues":["mail"],"worker":"me","wait_ms":1000}'
-`, version, url, data, replica, header)
+`, cfg.Version, url, cfg.Data, cfg.Replication.ReplicaURL(), header)
 }
 
 // logLevelFlag says how much a node writes.
