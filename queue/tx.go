@@ -31,10 +31,13 @@ type Tx struct {
 type txCall struct {
 	ctx  context.Context
 	turn chan *Tx // the writer hands the transaction over
-	late bool     // it had its turn and took too long
+	over error    // why it gets no other turn: it took too long, or its caller is gone
 }
 
-var errTxOver = errors.New("the transaction is over")
+var (
+	errTxOver     = errors.New("the transaction is over")
+	errTxPanicked = errors.New("the transaction's function did not return")
+)
 
 // Tx runs f in a transaction of its own: what its statements did and the jobs
 // that it enqueued take effect together, durably, when f returns nil, and not
@@ -66,7 +69,7 @@ func (q *Queue) Tx(ctx context.Context, f func(*Tx) error) error {
 
 // call runs f and tells the writer that it is over, also when f panics.
 func (tx *Tx) call(f func(*Tx) error) {
-	result := errors.New("the transaction's function did not return")
+	result := errTxPanicked
 	defer func() { tx.finished <- result }()
 	result = f(tx)
 }
@@ -74,10 +77,7 @@ func (tx *Tx) call(f func(*Tx) error) {
 // transact gives the caller of Queue.Tx its turn.
 func (r *round) transact(o *op) error {
 	t := o.tx
-	if o.err = t.ctx.Err(); t.late {
-		o.err = ErrTxTimeout
-	}
-	if o.err != nil {
+	if o.err = cmp.Or(t.over, t.ctx.Err()); o.err != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), MaxTx)
@@ -89,10 +89,12 @@ func (r *round) transact(o *op) error {
 		t.turn <- tx
 		select {
 		case o.err = <-tx.finished:
+			if o.err == errTxPanicked { //nolint:errorlint // itself; nobody is there to take another turn
+				t.over = o.err
+			}
 			tx.end(errTxOver)
 		case <-ctx.Done():
-			t.late = true
-			o.err = ErrTxTimeout
+			t.over, o.err = ErrTxTimeout, ErrTxTimeout
 			tx.end(ErrTxTimeout)
 		}
 		r.dirty = true

@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"strings"
@@ -207,6 +208,49 @@ func TestTx(t *testing.T) {
 		if n := orders(); n != 0 {
 			t.Errorf("%d orders", n)
 		}
+	})
+	t.Run("a panic does not hold up the queue when its round fails for another", func(t *testing.T) {
+		q, path, orders := setUp(t)
+		var wg sync.WaitGroup
+		began, release := make(chan struct{}), make(chan struct{})
+		wg.Go(func() { // while it runs the others come together in the next round
+			err := q.Tx(ctx, func(*queue.Tx) error {
+				close(began)
+				<-release
+				return nil
+			})
+			wantErr(t, err, nil)
+		})
+		<-began
+		wg.Go(func() {
+			defer func() {
+				if p := recover(); p != "mine" {
+					t.Errorf("recovered %v", p)
+				}
+			}()
+			q.Tx(ctx, func(*queue.Tx) error { panic("mine") }) //nolint:errcheck // it panics
+		})
+		time.Sleep(50 * time.Millisecond)
+		wg.Go(func() {
+			err := q.Tx(ctx, func(tx *queue.Tx) error {
+				return exec(tx, "insert or rollback into orders values (1, 'x'), (1, 'y')")
+			})
+			if err == nil {
+				t.Error("a statement that rolls all back is no error")
+			}
+		})
+		time.Sleep(50 * time.Millisecond)
+		close(release)
+		wg.Wait()
+		short, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		if _, _, err := q.Enqueue(short, queue.Spec{Queue: "mail"}); err != nil {
+			t.Fatalf("the queue does not go on: %v", err)
+		}
+		if n := orders(); n != 0 {
+			t.Errorf("%d orders", n)
+		}
+		checkCounts(t, path)
 	})
 	t.Run("the caller's tables can be written after a restart", func(t *testing.T) {
 		q, path, _ := setUp(t)
