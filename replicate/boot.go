@@ -332,6 +332,7 @@ func (b *boot) takeOver(ctx context.Context, p *Primary) error {
 	if err != nil {
 		b.log.Warn("the local files cannot be read", "err", err)
 	}
+	uploaded := err == nil && b.files.uploaded(before)
 	aside, err := b.files.setAside()
 	if err := errors.Join(err, fault("after-aside")); err != nil {
 		return err
@@ -348,7 +349,13 @@ func (b *boot) takeOver(ctx context.Context, p *Primary) error {
 		b.reportAside(ctx, before, aside)
 	}
 	p.node = nodeFile{Lineage: lock.Lineage, Root: b.store.url(), Epoch: lock.Epoch, Sessions: []string{lock.Session}}
-	return errors.Join(fault("after-restore"), b.files.writeNode(p.node))
+	err = errors.Join(fault("after-restore"), b.files.writeNode(p.node))
+	if err == nil && aside != "" && uploaded {
+		if err := b.files.pruneAside(aside); err != nil {
+			b.log.Warn("what was set aside long ago stays", "err", err)
+		}
+	}
+	return err
 }
 
 // reportAside says what files that were set aside hold beyond what was

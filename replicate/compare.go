@@ -62,8 +62,8 @@ func (f *files) compare(ctx context.Context, s store, epoch int64, state State) 
 	if !same {
 		return comparison{relationDiffers, remote, what + ", and the files of " + remote.String() + " differ"}, nil
 	}
-	var p position
-	if _, err := readJSON(f.positions(), &p); err != nil {
+	p, err := f.position()
+	if err != nil {
 		return comparison{}, err
 	}
 	if p.Epoch == epoch && state.Seq < p.Seq {

@@ -2,6 +2,7 @@ package replicate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,8 @@ import (
 // database yet, as one does that was left by an application killed while it
 // made it. It counts as no file.
 var ErrNoDatabase = errors.New("the file holds no database")
+
+const asideName = "aside" // the folder of the data directory for what was set aside
 
 // State is what a database says of itself.
 type State struct {
@@ -32,6 +35,18 @@ type files struct {
 
 func (f *files) node() string      { return filepath.Join(f.dir, nodeFileName) }
 func (f *files) positions() string { return filepath.Join(f.dir, positionsName) }
+
+// position reads position.json. It is not synced, for it is written at each
+// upload: one that a loss of power left torn says nothing, as one that is missing.
+func (f *files) position() (p position, err error) {
+	_, err = readJSON(f.positions(), &p)
+	var torn *json.SyntaxError
+	var other *json.UnmarshalTypeError
+	if errors.As(err, &torn) || errors.As(err, &other) {
+		return position{}, nil
+	}
+	return p, err
+}
 
 // meta is where Litestream keeps its local files of an epoch.
 func (f *files) meta(epoch int64) string { return filepath.Join(f.dir, "ltx", prefixOf(epoch)) }
@@ -104,7 +119,7 @@ func (f *files) setAside() (string, error) {
 		filepath.Base(f.db), filepath.Base(f.db) + "-wal", filepath.Base(f.db) + "-shm", filepath.Base(f.db) + "-txid",
 		"ltx", nodeFileName, positionsName,
 	}
-	to := filepath.Join(f.dir, "aside", time.Now().UTC().Format("20060102T150405.000"))
+	to := filepath.Join(f.dir, asideName, time.Now().UTC().Format("20060102T150405.000"))
 	moved := ""
 	for _, name := range names {
 		from := filepath.Join(f.dir, name)
@@ -125,6 +140,35 @@ func (f *files) setAside() (string, error) {
 		return "", nil
 	}
 	return moved, errors.Join(syncDir(to), syncDir(f.dir))
+}
+
+const (
+	// asideKept is how many of the folders stay that a takeover set aside and
+	// whose content is in the replica. Each is a copy of the database.
+	asideKept = 2
+	// replicaHasIt is a file that marks them.
+	replicaHasIt = "in-replica"
+)
+
+// uploaded reports whether the replica has all that a directory holds: its last
+// commit was uploaded by the node that made it.
+func (f *files) uploaded(l local) bool {
+	at, err := f.position()
+	return err == nil && l.hasDB && at.Epoch == l.state.Epoch && at.Seq >= l.state.Seq
+}
+
+// pruneAside marks the folder that was set aside last as one that the replica
+// has, and deletes those of the kind that were set aside longest ago. What is not
+// marked stays for the operator: it may hold what nobody else does.
+func (f *files) pruneAside(last string) error {
+	if err := os.WriteFile(filepath.Join(last, replicaHasIt), nil, 0o600); err != nil {
+		return err
+	}
+	marked, err := filepath.Glob(filepath.Join(filepath.Dir(last), "*", replicaHasIt)) // by name, which is the time
+	for _, mark := range marked[:max(len(marked)-asideKept, 0)] {
+		err = errors.Join(err, os.RemoveAll(filepath.Dir(mark)))
+	}
+	return err
 }
 
 // forgetMeta deletes Litestream's local files of all epochs but one.
