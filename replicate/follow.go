@@ -150,7 +150,8 @@ func (f *Follower) load(ctx context.Context) error {
 		return err
 	}
 	for f.opts.Readers && f.front == nil {
-		best := take(&copies, (*localCopy).whole)
+		// Before the root is asked, its URL alone says whose copy this is.
+		best := take(&copies, func(c *localCopy) bool { return c.whole() && c.state.Root == f.store.url() })
 		if best == nil {
 			break
 		}
@@ -345,7 +346,7 @@ func (f *Follower) prepare() error {
 		f.back = nil
 	}
 	if f.back != nil {
-		f.back.step = f.step
+		f.back.state.Root, f.back.step = f.store.url(), f.step
 		return nil
 	}
 	if front := f.served(); front != nil && front.at(lineage, epoch) && !f.reseed {
@@ -360,7 +361,7 @@ func (f *Follower) prepare() error {
 	if err != nil {
 		return fmt.Errorf("begin a copy: %w", err)
 	}
-	c.step = f.step
+	c.state.Root, c.step = f.store.url(), f.step
 	f.back = c
 	return nil
 }
