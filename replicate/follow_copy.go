@@ -133,7 +133,7 @@ func (c *localCopy) save(synced bool) error {
 
 func (c *localCopy) before(what string) error {
 	if c.step == nil {
-		return nil
+		return fault(what)
 	}
 	return c.step(what)
 }
@@ -176,10 +176,12 @@ func (c *localCopy) write(f *fetchedFile) (err error) {
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	size := int64(f.header.PageSize)
+	what := "first-page"
 	err = f.pages(func(pgno uint32, data []byte) error {
-		if err := c.before("page"); err != nil {
+		if err := c.before(what); err != nil {
 			return err
 		}
+		what = "next-page" // the copy is torn
 		if pgno == 1 {
 			data[18], data[19] = 1, 1
 		}
