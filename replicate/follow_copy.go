@@ -176,12 +176,14 @@ func (c *localCopy) write(f *fetchedFile) (err error) {
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	size := int64(f.header.PageSize)
-	what := "first-page"
+	steps := []string{"first-page", "second-page", "third-page", "later-page"} // from the second on the copy is torn
 	err = f.pages(func(pgno uint32, data []byte) error {
-		if err := c.before(what); err != nil {
+		if err := c.before(steps[0]); err != nil {
 			return err
 		}
-		what = "next-page" // the copy is torn
+		if len(steps) > 1 {
+			steps = steps[1:]
+		}
 		if pgno == 1 {
 			data[18], data[19] = 1, 1
 		}

@@ -353,12 +353,12 @@ func TestEdgeMissingFile(t *testing.T) {
 
 // midApply are the points at which a follower can be killed while it applies a
 // file to a copy.
-var midApply = []string{"mark", "first-page", "next-page", "next-page", "truncate", "state"}
+var midApply = []string{"mark", "first-page", "second-page", "third-page", "later-page", "truncate", "state"}
 
 // TestEdgeKill9 kills an edge over and over in the middle of a file, and asks it
 // all the time whether what it shows is one state of the database.
 func TestEdgeKill9(t *testing.T) {
-	s, p := newWatched(t, "levels: [{interval: 500ms}, {interval: 2s}]", "l0-retention: 2s", "snapshot: {interval: 3s, retention: 6s}")
+	s, p := newWatched(t, "levels: [{interval: 2s}, {interval: 10s}]", "l0-retention: 30s")
 	primary := p.serve()
 	// More than the connections of readers keep in memory.
 	for range 4 {
@@ -405,11 +405,16 @@ func TestEdgeKill9(t *testing.T) {
 		if ctx.Err() != nil {
 			break
 		}
+		up := func() {}
+		if i > 0 { // what the kill left is looked at before there is more
+			up = place.front.Down()
+		}
 		edge := place.serve()
 		want := answers.Load() + 2
 		eventually(t, 60*time.Second, "answers", func() bool { return answers.Load() > want || ctx.Err() != nil })
+		up()
+		sleepFor(ctx, time.Duration(rand.IntN(500))*time.Millisecond)
 		if i%4 == 3 {
-			sleepFor(ctx, time.Duration(rand.IntN(300))*time.Millisecond)
 			edge.kill() // wherever it is
 		} else {
 			place.arm(midApply[rand.IntN(len(midApply))], "kill")
@@ -427,7 +432,7 @@ func TestEdgeKill9(t *testing.T) {
 	if err := g.Wait(); err != nil {
 		t.Errorf("a bad answer: %v", err)
 	}
-	if moved.Load() < int64(*edgeKillsFlag) {
+	if moved.Load() < int64(*edgeKillsFlag)/2 {
 		t.Errorf("%d states in %d answers: it hardly followed", moved.Load(), answers.Load())
 	}
 	fmt.Printf("EDGEKILL9 {\"kills\":%d,\"answers\":%d,\"states\":%d}\n", *edgeKillsFlag, answers.Load(), moved.Load())
