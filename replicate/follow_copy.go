@@ -134,7 +134,7 @@ func (c *localCopy) save(synced bool) error {
 
 func (c *localCopy) before(what string) error {
 	if c.step == nil {
-		return nil
+		return fault(what)
 	}
 	return c.step(what)
 }
@@ -177,9 +177,13 @@ func (c *localCopy) write(f *fetchedFile) (err error) {
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	size := int64(f.header.PageSize)
+	steps := []string{"first-page", "second-page", "third-page", "later-page"} // from the second on the copy is torn
 	err = f.pages(func(pgno uint32, data []byte) error {
-		if err := c.before("page"); err != nil {
+		if err := c.before(steps[0]); err != nil {
 			return err
+		}
+		if len(steps) > 1 {
+			steps = steps[1:]
 		}
 		if pgno == 1 {
 			data[18], data[19] = 1, 1

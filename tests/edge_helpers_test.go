@@ -146,7 +146,8 @@ const whole = `select s.epoch, s.seq,
  (select coalesce(sum(scheduled + queued + running + done + dead + cancelled), 0) from queue_health), (select count(*) from job),
  (select coalesce(sum(queued), 0) from queue_health), (select count(*) from job where state = 'queued'),
  (select coalesce(sum(done), 0) from queue_health), (select count(*) from job where state = 'done'),
- (select coalesce(sum(dead), 0) from queue_health), (select count(*) from job where state = 'dead')
+ (select coalesce(sum(dead), 0) from queue_health), (select count(*) from job where state = 'dead'),
+ (select coalesce(sum(length(payload)), 0) from job)
  from node_status s`
 
 // openSQL is a client of an edge's SQL.
@@ -164,7 +165,8 @@ func openSQL(t *testing.T, addr string) *sql.DB {
 // is bad; that there is none is err.
 func lookWhole(ctx context.Context, db *sql.DB) (at commit, jobs int64, bad string, err error) {
 	var n [8]int64
-	err = db.QueryRowContext(ctx, whole).Scan(&at.epoch, &at.n, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6], &n[7])
+	var payloads int64 // reads every page
+	err = db.QueryRowContext(ctx, whole).Scan(&at.epoch, &at.n, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6], &n[7], &payloads)
 	if err != nil {
 		return at, 0, "", err
 	}
