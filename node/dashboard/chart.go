@@ -32,21 +32,22 @@ func (s span) since(now time.Time) time.Time { return now.Truncate(s.step).Add(-
 // chart is what happened in a span, in jobs a minute.
 type chart struct {
 	Range string
-	Empty bool
 	At    []int64 // seconds
 	// Jobs a minute.
 	Enqueued, Done, Failed, Dead []float64
+
+	total Minute // of the whole span
 }
 
 func newChart(minutes []Minute, s span, now time.Time) chart {
 	since := s.since(now)
 	n := int(s.length/s.step) + 1
-	c := chart{Range: s.Name, Empty: true, At: make([]int64, n)}
+	c := chart{Range: s.Name, At: make([]int64, n)}
 	c.Enqueued, c.Done, c.Failed, c.Dead = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	for i := range n {
 		c.At[i] = since.Add(time.Duration(i) * s.step).Unix()
 	}
-	each := s.step.Minutes()
+	each, steady := s.step.Minutes(), false
 	for _, m := range minutes {
 		i := int(m.At.Sub(since) / s.step)
 		if m.At.Before(since) || i >= n {
@@ -56,7 +57,13 @@ func newChart(minutes []Minute, s span, now time.Time) chart {
 		c.Done[i] += float64(m.Done) / each
 		c.Failed[i] += float64(m.Failed) / each
 		c.Dead[i] += float64(m.Dead) / each
-		c.Empty = c.Empty && m.Enqueued+m.Done+m.Failed+m.Dead == 0
+		t := &c.total
+		t.Enqueued, t.Done, t.Failed, t.Dead = t.Enqueued+m.Enqueued, t.Done+m.Done, t.Failed+m.Failed, t.Dead+m.Dead
+		steady = steady || i < n-1
+	}
+	if steady { // the last point is not over yet, and would look like a fall
+		c.At = c.At[:n-1]
+		c.Enqueued, c.Done, c.Failed, c.Dead = c.Enqueued[:n-1], c.Done[:n-1], c.Failed[:n-1], c.Dead[:n-1]
 	}
 	return c
 }
@@ -99,16 +106,6 @@ func (c chart) Lines() map[string]string {
 
 // Summary says in words what the chart shows.
 func (c chart) Summary() string {
-	sum := func(line []float64) int64 {
-		each, total := lastHour.step, 0.0
-		if c.Range == lastDay.Name {
-			each = lastDay.step
-		}
-		for _, v := range line {
-			total += v * each.Minutes()
-		}
-		return int64(total + 0.5)
-	}
-	return fmt.Sprintf("In the last %s: %s enqueued, %s done, %s failed, %s dead.",
-		c.Range, number(sum(c.Enqueued)), number(sum(c.Done)), number(sum(c.Failed)), number(sum(c.Dead)))
+	t := c.total
+	return fmt.Sprintf("In the last %s: %s enqueued, %s done, %s failed, %s dead.", c.Range, number(t.Enqueued), number(t.Done), number(t.Failed), number(t.Dead))
 }
