@@ -16,6 +16,7 @@ const holdBack = 5 * time.Second
 type listeners struct {
 	api     net.Listener
 	metrics net.Listener // nil: the metrics have none of their own
+	conns   *connLimit   // that those of the API and of SQL share
 }
 
 func openListeners(ctx context.Context, cfg Config) (on listeners, err error) {
@@ -25,6 +26,8 @@ func openListeners(ctx context.Context, cfg Config) (on listeners, err error) {
 	if on.metrics, err = listenMetrics(ctx, cfg); err != nil {
 		return on, errors.Join(err, on.api.Close())
 	}
+	on.conns = newConnLimit(openFiles(), cfg.Logger)
+	on.api = on.conns.on(on.api)
 	return on, nil
 }
 

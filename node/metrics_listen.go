@@ -27,13 +27,6 @@ func listenMetrics(ctx context.Context, cfg Config) (net.Listener, error) {
 	return l, nil
 }
 
-func closeIfAny(l net.Listener) error {
-	if l == nil {
-		return nil
-	}
-	return l.Close()
-}
-
 // serveMetrics serves /metrics and nothing else, without a token, for scrapers
 // that have none, until ended is closed. Who reaches the address learns the names
 // of the queues and how much is in them.

@@ -74,9 +74,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		n.cfg.Advertise = cmp.Or(thisFlyMachine(os.Getenv).url(on.api.Addr()), n.url)
 	}
 	n.server = newServer(n.api, cfg)
-	conns := newConnLimit(openFiles(), cfg.Logger)
-	on.api = conns.on(on.api)
-	if n.sql, err = newSQLSide(ctx, cfg, n.api, cert, conns); err != nil {
+	if n.sql, err = newSQLSide(ctx, cfg, n.api, cert, on.conns); err != nil {
 		return errors.Join(err, on.close())
 	}
 	cfg.Logger.Info("listening", "url", n.url, "address", on.api.Addr().String())
