@@ -20,9 +20,9 @@ func listenMetrics(ctx context.Context, cfg Config) (net.Listener, error) {
 	if cfg.MetricsListen == "" {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.MetricsListen)
+	l, err := listen(ctx, cfg.MetricsListen, "--metrics-listen, HOLDFAST_METRICS_LISTEN")
 	if err != nil {
-		return nil, fmt.Errorf("listen for metrics on %s (--metrics-listen, HOLDFAST_METRICS_LISTEN): %w", cfg.MetricsListen, err)
+		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	return l, nil
 }
