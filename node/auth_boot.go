@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
-	"net/http"
 	"os"
 
 	"holdfast/queue"
@@ -88,25 +86,4 @@ func (n *node) checkTokens(ctx context.Context, q engine) error {
 		return n.cfg.errNoTokens()
 	}
 	return nil
-}
-
-// urlOf is the URL for the clients of this machine. One that listens on every
-// address is reached by loopback.
-func urlOf(addr net.Addr, secure bool) string {
-	scheme, host := "http", addr.String()
-	if secure {
-		scheme = "https"
-	}
-	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-		host = net.JoinHostPort("127.0.0.1", fmt.Sprint(tcp.Port))
-	}
-	return scheme + "://" + host
-}
-
-func serveOn(server *http.Server, listener net.Listener, cert *certificate) error {
-	if cert == nil {
-		return server.Serve(listener)
-	}
-	server.TLSConfig = cert.tlsConfig()
-	return server.ServeTLS(listener, "", "")
 }

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"net"
 	"net/netip"
 	"sync"
 	"time"
@@ -95,11 +94,4 @@ func networkOf(remote string) netip.Addr {
 		}
 	}
 	return addr
-}
-
-// loopbackOnly reports whether an address to listen on is reached by this
-// machine alone.
-func loopbackOnly(listen string) bool {
-	host, _, err := net.SplitHostPort(listen)
-	return listen == "" || err == nil && isLoopback(host)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"syscall"
 	"time"
 )
 
@@ -16,6 +18,7 @@ const holdBack = 5 * time.Second
 type listeners struct {
 	api     net.Listener
 	metrics net.Listener // nil: the metrics have none of their own
+	conns   *connLimit   // that those of the API and of SQL share
 }
 
 func openListeners(ctx context.Context, cfg Config) (on listeners, err error) {
@@ -25,6 +28,8 @@ func openListeners(ctx context.Context, cfg Config) (on listeners, err error) {
 	if on.metrics, err = listenMetrics(ctx, cfg); err != nil {
 		return on, errors.Join(err, on.api.Close())
 	}
+	on.conns = newConnLimit(openFiles(), cfg.Logger)
+	on.api = on.conns.on(on.api)
 	return on, nil
 }
 
@@ -62,4 +67,50 @@ func (n *node) awaitBoot(ctx context.Context) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+}
+
+const listenFlag = "--listen, HOLDFAST_LISTEN"
+
+// listen listens on addr, which the flag sets.
+func listen(ctx context.Context, addr, flag string) (net.Listener, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("listen on %s: another process uses this port; stop it or choose another address (%s): %w", addr, flag, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", addr, err)
+	}
+	// A resolver can be told that localhost is elsewhere.
+	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && loopbackOnly(addr) && !tcp.IP.IsLoopback() {
+		return nil, errors.Join(fmt.Errorf("listen on %s: it resolves to %s, which is beyond loopback", addr, tcp.IP), listener.Close())
+	}
+	return listener, nil
+}
+
+// urlOf is the URL for the clients of this machine. One that listens on every
+// address is reached by loopback.
+func urlOf(addr net.Addr, secure bool) string {
+	scheme, host := "http", addr.String()
+	if secure {
+		scheme = "https"
+	}
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		host = net.JoinHostPort("127.0.0.1", fmt.Sprint(tcp.Port))
+	}
+	return scheme + "://" + host
+}
+
+func serveOn(server *http.Server, listener net.Listener, cert *certificate) error {
+	if cert == nil {
+		return server.Serve(listener)
+	}
+	server.TLSConfig = cert.tlsConfig()
+	return server.ServeTLS(listener, "", "")
+}
+
+// loopbackOnly reports whether an address to listen on is reached by this
+// machine alone.
+func loopbackOnly(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	return listen == "" || err == nil && isLoopback(host)
 }

@@ -20,18 +20,11 @@ func listenMetrics(ctx context.Context, cfg Config) (net.Listener, error) {
 	if cfg.MetricsListen == "" {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.MetricsListen)
+	l, err := listen(ctx, cfg.MetricsListen, "--metrics-listen, HOLDFAST_METRICS_LISTEN")
 	if err != nil {
-		return nil, fmt.Errorf("listen for metrics on %s (--metrics-listen, HOLDFAST_METRICS_LISTEN): %w", cfg.MetricsListen, err)
+		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	return l, nil
-}
-
-func closeIfAny(l net.Listener) error {
-	if l == nil {
-		return nil
-	}
-	return l.Close()
 }
 
 // serveMetrics serves /metrics and nothing else, without a token, for scrapers

@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -74,9 +72,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		n.cfg.Advertise = cmp.Or(thisFlyMachine(os.Getenv).url(on.api.Addr()), n.url)
 	}
 	n.server = newServer(n.api, cfg)
-	conns := newConnLimit(openFiles(), cfg.Logger)
-	on.api = conns.on(on.api)
-	if n.sql, err = newSQLSide(ctx, cfg, n.api, cert, conns); err != nil {
+	if n.sql, err = newSQLSide(ctx, cfg, n.api, cert, on.conns); err != nil {
 		return errors.Join(err, on.close())
 	}
 	cfg.Logger.Info("listening", "url", n.url, "address", on.api.Addr().String())
@@ -317,22 +313,4 @@ func (n *node) bootError(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return err
-}
-
-const listenFlag = "--listen, HOLDFAST_LISTEN"
-
-// listen listens on addr, which the flag sets.
-func listen(ctx context.Context, addr, flag string) (net.Listener, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("listen on %s: another process uses this port; stop it or choose another address (%s): %w", addr, flag, err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", addr, err)
-	}
-	// A resolver can be told that localhost is elsewhere.
-	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && loopbackOnly(addr) && !tcp.IP.IsLoopback() {
-		return nil, errors.Join(fmt.Errorf("listen on %s: it resolves to %s, which is beyond loopback", addr, tcp.IP), listener.Close())
-	}
-	return listener, nil
 }

@@ -38,11 +38,13 @@ type stream struct {
 	db        *litestream.DB // nil until open
 	opening   context.Context
 	interrupt context.CancelFunc // ends opening, and with it every use of db
-	askedAt   time.Time          // when lock.json was last seen to be ours
+
+	askedAt time.Time // when lock.json was last seen to be ours; for run alone
 }
 
+// newStream is for a root that was just taken.
 func newStream(p *Primary, seq func() int64) *stream {
-	return &stream{primary: p, seq: seq, woken: make(chan struct{}, 1), care: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
+	return &stream{primary: p, seq: seq, askedAt: time.Now(), woken: make(chan struct{}, 1), care: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
 }
 
 var errStopped = errors.New("the node stops")
@@ -84,7 +86,7 @@ func (s *stream) open() error {
 		return err
 	}
 	s.mu.Lock()
-	s.db, s.askedAt = db, time.Now()
+	s.db = db
 	s.opening, s.interrupt = context.WithCancel(context.Background())
 	s.mu.Unlock()
 	return nil
