@@ -93,6 +93,7 @@ func (b *boot) bring(ctx context.Context, ready int64) (ltx.TXID, error) {
 		return 0, err
 	}
 	b.log.Warn("the standby's copy cannot be used; restoring", "epoch", ready, "err", err)
+	b.endFollow(true) // the restore may need its room
 	if err := b.discard(ready); err != nil {
 		return 0, err
 	}

@@ -140,7 +140,15 @@ func TestStandbyWithACopyThatIsNoGood(t *testing.T) {
 			}
 			a.stop()
 			mine.Forget()
+			restored := false
+			other.Progress = func(Progress) {
+				restored = true
+				wantNoCopy(t, other) // the disk may have room for one database
+			}
 			b := mustBoot(t, other)
+			if !restored {
+				t.Error("no restore was told of")
+			}
 			wantEpoch(t, b, 2)
 			wantItems(t, b, "one ")
 			wantPromoted(t, mine, false)
