@@ -6,6 +6,10 @@
 # serves is not disturbed, and nothing is written to its replica. Takes as much
 # free space as the database, in TMPDIR. DRILL_PORT (7790) is the port of the node.
 set -eu
+command -v holdfast >/dev/null || {
+	echo "drill: put holdfast on the path first" >&2
+	exit 1
+}
 here=127.0.0.1:${DRILL_PORT:-7790}
 dir=$(mktemp -d)
 node=
