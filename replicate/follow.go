@@ -150,7 +150,8 @@ func (f *Follower) load(ctx context.Context) error {
 		return err
 	}
 	for f.opts.Readers && f.front == nil {
-		best := take(&copies, (*localCopy).whole)
+		// Before the root is asked, its URL alone says whose copy this is.
+		best := take(&copies, func(c *localCopy) bool { return c.whole() && c.state.Root == f.store.url() })
 		if best == nil {
 			break
 		}

@@ -21,7 +21,7 @@ func (f *Follower) prepare() error {
 		f.back = nil
 	}
 	if f.back != nil {
-		f.back.step = f.step
+		f.back.state.Root, f.back.step = f.store.url(), f.step
 		return nil
 	}
 	if front := f.served(); front != nil && front.at(lineage, epoch) && !f.reseed {
@@ -36,7 +36,7 @@ func (f *Follower) prepare() error {
 	if err != nil {
 		return fmt.Errorf("begin a copy: %w", err)
 	}
-	c.step = f.step
+	c.state.Root, c.step = f.store.url(), f.step
 	f.back = c
 	return nil
 }

@@ -24,6 +24,7 @@ import (
 // run of the machine, which spares an fsync for every file; a copy that was
 // closed was synced, and counts in any.
 type copyState struct {
+	Root     string   `json:"root"` // its URL when the copy was last prepared
 	Lineage  string   `json:"lineage"`
 	Epoch    int64    `json:"epoch"`
 	TXID     ltx.TXID `json:"txid"`  // everything up to it is in the copy

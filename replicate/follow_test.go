@@ -277,6 +277,22 @@ func TestFollowGoesOn(t *testing.T) {
 		g.wantItems("one two ")
 		a.stop()
 	})
+	t.Run("but serves nothing of another root, as of one that is misspelled", func(t *testing.T) {
+		a, f, r := start(t)
+		f.stop()
+		o := f.opts
+		o.Replica.Path += "-misspelled"
+		other := follow(t, o)
+		if v, err := other.Acquire(); !errors.Is(err, ErrNoCopy) {
+			t.Errorf("got %+v, %v, want ErrNoCopy", v, err)
+		}
+		other.stop()
+		o.Replica = r
+		back := follow(t, o)
+		back.reaches(a)
+		back.wantItems("one ")
+		a.stop()
+	})
 	t.Run("after it was off for longer than the retention", func(t *testing.T) {
 		a, f, r := start(t)
 		at := f.Status().TXID
