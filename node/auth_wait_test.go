@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -156,8 +157,8 @@ func TestTokensThatEndWhileTheyWait(t *testing.T) {
 			}
 		}
 		defer func() {
-			if r := recover(); r != http.ErrAbortHandler {
-				t.Errorf("the answer looks whole: %v", r)
+			if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) {
+				t.Errorf("the answer looks whole: %v", err)
 			}
 			if lines > 5 {
 				t.Errorf("it went on for %d jobs", lines)
