@@ -118,9 +118,9 @@ func (f *floor) claim(n int) error {
 func (f *floor) ack(n int) error {
 	acked := 0
 	err := f.st.ack.query([]any{f.now}, f.ids, []any{1}, func(rows *sql.Rows) error {
-		var id, queue int64
+		var id, queue, started int64
 		acked++
-		return rows.Scan(&id, &queue)
+		return rows.Scan(&id, &queue, &started)
 	})
 	if err == nil && acked != n {
 		err = fmt.Errorf("%d of %d jobs were acknowledged", acked, n)
