@@ -40,7 +40,7 @@ func TestReplicationRefusals(t *testing.T) {
 		{"a wrong bucket", "bucket: bucket", "bucket: bukket", 5, []string{"the bucket does not exist"}},
 		{"a wrong secret", s3server.SecretAccessKey, "wrong", 5, []string{"the key id or the secret is wrong"}},
 		{"a wrong key id", "access-key-id: test", "access-key-id: other", 5, []string{"the key id or the secret is wrong"}},
-		{"a wrong region", s3server.Region, "eu-central-1", 5, []string{"set region in litestream.yml"}},
+		{"a wrong region", s3server.Region, "eu-central-1", 5, []string{"set region: " + s3server.Region}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name+" is refused, and nothing is changed", func(t *testing.T) {

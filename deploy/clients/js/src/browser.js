@@ -19,6 +19,7 @@ export {
   RateLimited,
   ReplicatedUnavailable,
   ReplicationBehind,
+  Stale,
   Snooze,
   Stopped,
   TimedOut,

@@ -27,6 +27,7 @@ export class UnknownOutcome extends HoldfastError {}
 export class Unavailable extends HoldfastError {}
 export class NotPrimary extends HoldfastError {}
 export class ReplicationBehind extends HoldfastError {}
+export class Stale extends HoldfastError {}
 export class DiskFull extends HoldfastError {}
 
 const byCode = {
@@ -48,6 +49,7 @@ const byCode = {
   unavailable: Unavailable,
   not_primary: NotPrimary,
   replication_behind: ReplicationBehind,
+  stale: Stale,
   disk_full: DiskFull,
 };
 
@@ -78,7 +80,7 @@ function reasonOf(err) {
 export function temporary(err) {
   if (err instanceof Unreachable) return true;
   if (!(err instanceof HoldfastError)) return false;
-  if (["unavailable", "unknown_outcome", "not_primary", "replication_behind"].includes(err.code)) return true;
+  if (["unavailable", "unknown_outcome", "not_primary", "replication_behind", "stale"].includes(err.code)) return true;
   // A proxy in front of the node answers with one of these and no code of ours.
   return [502, 503, 504].includes(err.status);
 }

@@ -508,6 +508,8 @@ export class Unavailable extends HoldfastError {}
 export class NotPrimary extends HoldfastError {}
 /** 503: too much is on the node's own disk only. */
 export class ReplicationBehind extends HoldfastError {}
+/** 503: what the edge has is older than the request allows. */
+export class Stale extends HoldfastError {}
 /** 507: no new jobs until space is free. */
 export class DiskFull extends HoldfastError {}
 

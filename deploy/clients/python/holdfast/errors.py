@@ -88,6 +88,10 @@ class ReplicationBehind(HoldfastError):
     """503: too much is on the node's own disk only."""
 
 
+class Stale(HoldfastError):
+    """503: what the edge has is older than the request allows."""
+
+
 class DiskFull(HoldfastError):
     """507: no new jobs until space is free."""
 
@@ -111,6 +115,7 @@ _BY_CODE: dict[str, type[HoldfastError]] = {
     "unavailable": Unavailable,
     "not_primary": NotPrimary,
     "replication_behind": ReplicationBehind,
+    "stale": Stale,
     "disk_full": DiskFull,
 }
 
@@ -139,7 +144,7 @@ def temporary(err: BaseException) -> bool:
     if not isinstance(err, HoldfastError):
         return False
     # A proxy in front of the node answers with one of these and no code of ours.
-    return err.code in _UNDONE or err.code == "unknown_outcome" or err.status in (502, 503, 504)
+    return err.code in _UNDONE or err.code in ("unknown_outcome", "stale") or err.status in (502, 503, 504)
 
 
 def undone(err: BaseException) -> bool:
