@@ -56,11 +56,9 @@ func RunEdge(ctx context.Context, cfg EdgeConfig) (err error) {
 		return err
 	}
 	cfg.Config = cfg.withDefaults()
-	var cert *certificate
-	if cfg.TLSCert != "" {
-		if cert, err = openCertificate(cfg.TLSCert, cfg.TLSKey, cfg.Logger); err != nil {
-			return &ConfigError{Problems: []string{err.Error()}}
-		}
+	cert, err := cfg.certificate()
+	if err != nil {
+		return err
 	}
 	on, err := openListeners(ctx, cfg.Config)
 	if err != nil {
@@ -71,9 +69,7 @@ func RunEdge(ctx context.Context, cfg EdgeConfig) (err error) {
 		e.node.cfg.Advertise = e.url
 	}
 	e.server = newServer(e.api, cfg.Config)
-	conns := newConnLimit(openFiles(), cfg.Logger)
-	on.api = conns.on(on.api)
-	if err := e.open(ctx, cert, conns); err != nil {
+	if err := e.open(ctx, cert, on.conns); err != nil {
 		return errors.Join(err, on.close())
 	}
 	cfg.Logger.Info("listening", "url", e.url, "address", on.api.Addr().String())
