@@ -176,9 +176,9 @@ func (d *deal) fetch(q *queueState, b *ready) error {
 	if err := d.flush(); err != nil {
 		return err
 	}
-	limit := min(max(d.demand[q.name], 1), fetchAtOnce)
-	b.rows = b.rows[:0]
-	err := scanAll(d.r.w.st.claimable, []any{q.id, limit}, func(rows *sql.Rows) error {
+	limit := int(min(max(d.demand[q.name], 1), fetchAtOnce))
+	b.rows = make([]candidate, 0, min(limit, int(d.r.count(q, StateQueued))))
+	err := scanFirst(limit, d.r.w.st.claimable, []any{q.id}, func(rows *sql.Rows) error {
 		var c candidate
 		var runAt, created int64
 		j := &c.job
@@ -190,7 +190,7 @@ func (d *deal) fetch(q *queueState, b *ready) error {
 		b.rows = append(b.rows, c)
 		return nil
 	})
-	b.end = int64(len(b.rows)) < limit
+	b.end = len(b.rows) < limit
 	return err
 }
 

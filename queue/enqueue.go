@@ -127,7 +127,6 @@ func (r *row) hashBody(s *Spec) error {
 	return nil
 }
 
-// enqueue inserts the batch's jobs. Most go in together; what may be found
 // bytes is about what the jobs of o take in the file.
 func (o *op) bytes() (n int) {
 	for _, j := range o.rows {
@@ -136,11 +135,12 @@ func (o *op) bytes() (n int) {
 	return n
 }
 
+// enqueue inserts the part's jobs. Most go in together; what may be found
 // wrong when half of it is done goes in by itself.
-func (r *round) enqueue() error {
+func (r *round) enqueue(part []*op) error {
 	var together, alone []*op
 	full := false
-	for _, o := range r.batch {
+	for _, o := range part {
 		if len(o.rows) == 0 {
 			continue
 		}

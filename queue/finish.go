@@ -140,12 +140,12 @@ func (o *op) results() []Result {
 	return out
 }
 
-// finish executes the batch's acks, fails, releases, snoozes and extends.
+// finish executes the part's acks, fails, releases, snoozes and extends.
 // Acks, by far the most, share statements.
-func (r *round) finish() error {
+func (r *round) finish(part []*op) error {
 	acks := map[int64][]*finish{} // by run: nearly always the first
 	var others []*finish
-	for _, o := range r.batch {
+	for _, o := range part {
 		for i := range o.finish {
 			f := &o.finish[i]
 			f.out = Result{ID: f.lease.id, Err: ErrLeaseLost} // unless it turns out otherwise

@@ -98,7 +98,7 @@ func (f *floor) enqueue(n int) error {
 func (f *floor) claim(n int) error {
 	f.ids = f.ids[:0]
 	var marks []any
-	err := scanAll(f.st.claimable, []any{1, n}, func(rows *sql.Rows) error {
+	err := scanFirst(n, f.st.claimable, []any{1}, func(rows *sql.Rows) error {
 		var c candidate
 		var runAt, created int64
 		j := &c.job

@@ -171,10 +171,8 @@ func (r *modelRun) failedRound() {
 	req, specs := r.claimRequest(), r.specs()
 	req.Worker, specs[0].Queue, specs[0].Type = r.newWorker(), r.newQueue(), r.newType()
 	var calls sync.WaitGroup
-	held, release := make(chan struct{}), make(chan struct{})
-	calls.Go(func() { run(r.t, r.q, func(*round) { close(held); <-release }) })
-	<-held
-	wait := func(n int) { // until the next round has n operations
+	let := hold(r.t, r.q)
+	wait := func(n int) { // until n operations wait
 		for len(r.q.w.ops) < n {
 			runtime.Gosched()
 		}
@@ -190,11 +188,11 @@ func (r *modelRun) failedRound() {
 	calls.Go(func() {
 		failErr = r.q.do(ctx, &op{admin: func(rd *round) error {
 			// What comes after this in a round shall have been done when it fails.
-			return errors.Join(rd.enqueue(), rd.claims(), fault)
+			return errors.Join(rd.enqueue(rd.batch), rd.claims(), fault)
 		}})
 	})
 	wait(3)
-	close(release)
+	let()
 	calls.Wait()
 	r.note("a round fails: %v", failErr)
 	if !errors.Is(failErr, fault) {

@@ -35,30 +35,51 @@ type delta struct {
 	wait, run             Spans
 }
 
-func (r *round) run(housekeeping bool) error {
+// run executes the batch. An open round takes in what arrives while it works:
+// the callers that the last round answered are back by then, and share its
+// commit.
+func (r *round) run(open bool) error {
 	r.nextID, r.next = r.w.nextID, r.w.due
 	r.delta = map[*queueState]*delta{}
 	if err := r.step(); err != nil {
 		return fmt.Errorf("step of the clock: %w", err)
 	}
-	if err := r.finish(); err != nil {
-		return fmt.Errorf("finish: %w", err)
-	}
-	for _, o := range r.batch {
-		if err := r.admin(o); err != nil {
+	for begun := 0; ; {
+		if open {
+			r.batch = r.w.collect(r.batch)
+		}
+		part := r.batch[begun:]
+		if len(part) == 0 {
+			break
+		}
+		begun = len(r.batch)
+		if err := r.change(part); err != nil {
 			return err
 		}
 	}
-	if err := r.enqueue(); err != nil {
-		return fmt.Errorf("enqueue: %w", err)
-	}
-	if housekeeping {
+	if open {
 		if err := r.housekeep(); err != nil {
 			return fmt.Errorf("housekeeping: %w", err)
 		}
 	}
 	if err := r.claims(); err != nil {
 		return fmt.Errorf("claim: %w", err)
+	}
+	return nil
+}
+
+// change executes a part of the batch but for its claims.
+func (r *round) change(part []*op) error {
+	if err := r.finish(part); err != nil {
+		return fmt.Errorf("finish: %w", err)
+	}
+	for _, o := range part {
+		if err := r.admin(o); err != nil {
+			return err
+		}
+	}
+	if err := r.enqueue(part); err != nil {
+		return fmt.Errorf("enqueue: %w", err)
 	}
 	return nil
 }

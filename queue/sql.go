@@ -21,7 +21,7 @@ const (
 	insertKeysTail = ` on conflict(queue,key) do update set job=excluded.job, body=excluded.body where not ` + keyHolds
 
 	claimable = `select j.id,j.run,j.type,j.priority,j.run_at,j.created_at,j.failures,j.crashes,j.expires_at,j.flags,j.spec,j.payload
- from jobs j where j.state=4 and j.queue=?+0 order by j.priority desc, j.run_at, j.id limit ?`
+ from jobs j where j.state=4 and j.queue=?+0 order by j.priority desc, j.run_at, j.id`
 	claimHead = `with v(i,w,u) as (values `
 	claimRow  = `(?,?,?)`
 	claimTail = `) update jobs not indexed set state=5, run=run+1, worker=v.w, at=v.u, started_at=? from v where jobs.id=v.i and state=4`

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
+	"slices"
 	"strings"
 
 	"modernc.org/sqlite"
@@ -13,18 +15,19 @@ import (
 // Plain ? throughout: the driver asks SQLite for the name of each numbered
 // parameter, which is quadratic in a statement of many rows.
 
-// sizes are the numbers of rows that a list statement is prepared for. A list
-// of any length is cut greedily: 100 = 64 + 16 + 16 + 4.
-var sizes = [...]int{64, 16, 4, 1}
+// sizes are the numbers of rows that a list statement is prepared for. Each
+// execution costs about as much as two rows, so a list should take few.
+var sizes = [...]int{64, 32, 16, 8, 4, 2, 1}
 
 // listStmt is a statement over a list of rows, "…head row, row, row tail…".
 type listStmt struct {
 	stmts [len(sizes)]*sql.Stmt
-	width int // parameters a row
+	width int  // parameters a row
+	fills bool // a row that comes twice counts once, so the last one can fill up a statement
 }
 
 func prepareList(ctx context.Context, conn *sql.Conn, head, row, tail string) (*listStmt, error) {
-	l := &listStmt{width: strings.Count(row, "?")}
+	l := &listStmt{width: strings.Count(row, "?"), fills: !strings.HasPrefix(head, "insert")}
 	for i, n := range sizes {
 		text := head + strings.TrimSuffix(strings.Repeat(row+",", n), ",") + tail
 		stmt, err := conn.PrepareContext(ctx, text) //nolint:sqlclosecheck // by statements.close
@@ -39,17 +42,31 @@ func prepareList(ctx context.Context, conn *sql.Conn, head, row, tail string) (*
 // each calls run for every cut of rows, a flat list of parameters, with the
 // statement for it and its parameters between pre and post.
 func (l *listStmt) each(pre, rows, post []any, run func(*sql.Stmt, []any) error) error {
-	args := make([]any, 0, len(pre)+min(len(rows), sizes[0]*l.width)+len(post))
-	for i, n := range sizes {
-		for len(rows) >= n*l.width {
-			args = append(append(append(args[:0], pre...), rows[:n*l.width]...), post...)
-			if err := run(l.stmts[i], args); err != nil {
-				return err
-			}
-			rows = rows[n*l.width:]
+	args := make([]any, 0, len(pre)+min(2*len(rows), sizes[0]*l.width)+len(post))
+	for len(rows) > 0 {
+		i := l.cut(len(rows) / l.width)
+		n := min(sizes[i]*l.width, len(rows))
+		args = append(append(args[:0], pre...), rows[:n]...)
+		for ; n < sizes[i]*l.width; n += l.width {
+			args = append(args, rows[len(rows)-l.width:]...)
+		}
+		rows = rows[min(n, len(rows)):]
+		if err := run(l.stmts[i], append(args, post...)); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// cut returns the index of the size to take from a list of n rows. It is the
+// largest that they fill, or the next where a few more rows fill that: 31 = 16 +
+// 8 + 4 + 2 + 1, or 32.
+func (l *listStmt) cut(n int) int {
+	i := slices.IndexFunc(sizes[:], func(size int) bool { return size <= n })
+	if l.fills && i > 0 && sizes[i] < n && sizes[i-1] <= n+n/3 {
+		i--
+	}
+	return i
 }
 
 // exec runs the statement over rows and returns how many rows it changed.
@@ -74,12 +91,18 @@ func (l *listStmt) query(pre, rows, post []any, scan func(*sql.Rows) error) erro
 }
 
 func scanAll(stmt *sql.Stmt, args []any, scan func(*sql.Rows) error) error {
+	return scanFirst(math.MaxInt, stmt, args, scan)
+}
+
+// scanFirst calls scan for the first n rows. That is cheaper than a "limit ?",
+// for which SQLite plans the statement again whenever the number changes.
+func scanFirst(n int, stmt *sql.Stmt, args []any, scan func(*sql.Rows) error) error {
 	rows, err := stmt.Query(args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	for rows.Next() {
+	for ; n > 0 && rows.Next(); n-- {
 		if err := scan(rows); err != nil {
 			return err
 		}

@@ -213,9 +213,10 @@ func TestTx(t *testing.T) {
 		q, path, orders := setUp(t)
 		var wg sync.WaitGroup
 		began, release := make(chan struct{}), make(chan struct{})
-		wg.Go(func() { // while it runs the others come together in the next round
+		begin := sync.OnceFunc(func() { close(began) }) // it runs again
+		wg.Go(func() { // while it runs the others come, and share its round
 			err := q.Tx(ctx, func(*queue.Tx) error {
-				close(began)
+				begin()
 				<-release
 				return nil
 			})

@@ -81,8 +81,8 @@ func (w *writer) run() {
 		// Callers that were just answered hand in what comes next, and share the
 		// round. Else they fall into two halves that wait for each other's rounds.
 		runtime.Gosched()
-		batch, began := w.collect(first), time.Now()
-		w.work(batch)
+		began := time.Now()
+		w.work(first)
 		w.meters.worked(time.Since(began))
 		timer.Reset(w.due.sleep(w.clock.read()))
 		if w.broken() {
@@ -92,20 +92,23 @@ func (w *writer) run() {
 	}
 }
 
-// work executes a batch, and with it what claimers gave back.
-func (w *writer) work(batch []*op) {
-	batch = append(w.returned, batch...)
+// work executes what claimers gave back, the operation, unless it is nil, and
+// what waits besides.
+func (w *writer) work(first *op) {
+	batch := w.returned
 	w.returned = nil
+	if first != nil {
+		batch = append(batch, first)
+	}
 	w.process(batch)
 }
 
-// collect adds to first what waits besides it.
-func (w *writer) collect(first *op) []*op {
-	if first == nil {
-		return nil
+// collect adds to a batch what waits besides it.
+func (w *writer) collect(batch []*op) []*op {
+	rows := 0
+	for _, o := range batch {
+		rows += o.size()
 	}
-	batch := []*op{first}
-	rows := first.size()
 	for len(batch) < w.opts.MaxRound && rows < maxRoundRows {
 		select {
 		case o, ok := <-w.ops:
@@ -133,7 +136,7 @@ func (o *op) size() int {
 // then each operation gets a round of its own, so that only the one at fault
 // fails. Enqueues come last: on a full disk the others shall have the room.
 func (w *writer) process(batch []*op) {
-	err := w.round(batch, true)
+	batch, err := w.round(batch, true)
 	if err == nil {
 		return
 	}
@@ -148,10 +151,10 @@ func (w *writer) process(batch []*op) {
 			if (len(o.rows) > 0) != enqueues {
 				continue
 			}
-			err := w.round([]*op{o}, false)
+			_, err := w.round([]*op{o}, false)
 			if isFull(err) {
 				w.makeRoom()
-				err = w.round([]*op{o}, false)
+				_, err = w.round([]*op{o}, false)
 			}
 			if err != nil {
 				w.log.Error("operation failed", "err", err)
@@ -205,23 +208,25 @@ func (w *writer) refuse() {
 	}
 }
 
-// round runs a batch in one transaction and answers it. On an error nothing
-// took effect and nothing was answered, unless the error is ErrUnknownOutcome.
-func (w *writer) round(batch []*op, housekeeping bool) error {
+// round runs a batch in one transaction and answers it; with open, it also
+// takes in what waits and does the housekeeping. It returns the operations that
+// it had. On an error nothing took effect and nothing was answered, unless the
+// error is ErrUnknownOutcome.
+func (w *writer) round(batch []*op, open bool) ([]*op, error) {
 	if w.broken() {
-		return w.err
+		return batch, w.err
 	}
 	r := &round{w: w, now: w.clock.read(), batch: batch}
-	err := r.run(housekeeping)
+	err := r.run(open)
 	if err == nil {
 		err = r.commit()
 	}
 	if err != nil {
 		r.rollback()
-		return err
+		return r.batch, err
 	}
 	r.answer()
-	return nil
+	return r.batch, nil
 }
 
 // giveBack releases the jobs of a claim whose caller went away before it was

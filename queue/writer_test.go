@@ -3,21 +3,70 @@ package queue
 import (
 	"errors"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 )
 
 // hold keeps the writer busy until the function that it returns is called, so
-// that what is sent meanwhile shares a round.
-func hold(t *testing.T, q *Queue) (let func()) {
+// that what is sent meanwhile shares its round.
+func hold(t testing.TB, q *Queue) (let func()) {
 	t.Helper()
 	gate, in := make(chan struct{}), make(chan struct{})
-	o := &op{done: make(chan struct{}), admin: func(*round) error { close(in); <-gate; return nil }}
+	begun := sync.OnceFunc(func() { close(in) }) // it runs again when the round fails
+	o := &op{done: make(chan struct{}), admin: func(*round) error { begun(); <-gate; return nil }}
 	if err := q.send(o); err != nil {
 		t.Fatal(err)
 	}
 	<-in
 	return func() { close(gate) }
+}
+
+// TestRoundTakesIn: a round takes in what arrives while it works, a job for a
+// claim that it had before too, and all share its commit.
+func TestRoundTakesIn(t *testing.T) {
+	q, err := Open(ctx, filepath.Join(t.TempDir(), "q.db"), Options{DiskWatermark: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	old := mustEnqueue(t, q, Spec{Queue: "mail"})[0]
+	held, _, err := q.Claim(ctx, ClaimRequest{Queues: []string{"mail"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := q.Seq().N
+	// The first part of the round is what holds it and a claim, which waits for a job.
+	gate, in := make(chan struct{}), make(chan struct{})
+	c := &claim{queues: []string{"mail"}, max: 1, waits: true, answered: make(chan struct{})}
+	first := &op{done: make(chan struct{}), claim: c, admin: func(*round) error { close(in); <-gate; return nil }}
+	enqueue := &op{done: make(chan struct{}), rows: mustRows(t, Spec{Queue: "mail"})}
+	ack := &op{done: make(chan struct{})}
+	q.addAcks(ack, []Ack{{Lease: held.Jobs[0].Lease}})
+	ops := []*op{first, enqueue, ack}
+	for i, o := range ops {
+		if err := q.send(o); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			<-in
+		}
+	}
+	close(gate)
+	for i, o := range ops {
+		if <-o.done; o.err != nil || o.seq != before+1 {
+			t.Errorf("operation %d: commit %d, error %v; want commit %d", i, o.seq, o.err, before+1)
+		}
+	}
+	if len(c.jobs) != 1 || c.jobs[0].ID != enqueue.rows[0].out.ID {
+		t.Errorf("the claim got %+v", c.jobs)
+	}
+	if out := ack.finish[0].out; out.Err != nil || out.ID != old.ID {
+		t.Errorf("the ack: %+v", out)
+	}
+	if wrong, err := q.Recount(ctx); err != nil || len(wrong) > 0 {
+		t.Error(wrong, err)
+	}
 }
 
 // TestCommitFails: when a commit fails the writer stops for good, with every
