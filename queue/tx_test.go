@@ -214,7 +214,7 @@ func TestTx(t *testing.T) {
 		var wg sync.WaitGroup
 		began, release := make(chan struct{}), make(chan struct{})
 		begin := sync.OnceFunc(func() { close(began) }) // it runs again
-		wg.Go(func() { // while it runs the others come, and share its round
+		wg.Go(func() {                                  // while it runs the others come, and share its round
 			err := q.Tx(ctx, func(*queue.Tx) error {
 				begin()
 				<-release
