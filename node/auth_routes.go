@@ -32,6 +32,7 @@ var needs = map[string]need{
 	"POST /v1/jobs/{id}/retry":          {scope: scopeAdmin},
 	"POST /v1/jobs/{id}/cancel":         {scope: scopeAdmin},
 	"POST /v1/jobs/{id}/archive":        {scope: scopeAdmin},
+	"GET /v1/dead/groups":               {scope: scopeView},
 	"POST /v1/dead/retry":               {scope: scopeAdmin},
 	"POST /v1/dead/archive":             {scope: scopeAdmin},
 	"GET /v1/export":                    {scope: scopeView},

@@ -37,6 +37,7 @@ var table = map[string]access{
 	"POST /v1/jobs/{id}/retry":          {scope: "admin", queue: true, path: "/v1/jobs/DEAD/retry", body: `{"payload":"MARKER"}`},
 	"POST /v1/jobs/{id}/cancel":         {scope: "admin", queue: true},
 	"POST /v1/jobs/{id}/archive":        {scope: "admin", queue: true, path: "/v1/jobs/DEAD/archive"},
+	"GET /v1/dead/groups":               {scope: "view", queue: true, path: "/v1/dead/groups?queue=mail"},
 	"POST /v1/dead/retry":               {scope: "admin", queue: true, body: `{"queue":"mail"}`},
 	"POST /v1/dead/archive":             {scope: "admin", queue: true, body: `{"queue":"mail"}`},
 	"GET /v1/export":                    {scope: "view"},

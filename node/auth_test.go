@@ -280,6 +280,15 @@ func TestRestrictedQueues(t *testing.T) {
 		if got := asOK[client.DeadStep](f, admin, "POST", "/v1/dead/retry", `{}`); got.Count != 0 {
 			t.Errorf("it retried %d jobs of another queue", got.Count)
 		}
+		if got := asOK[client.DeadGroups](f, adminSecret, "GET", "/v1/dead/groups", ""); got.Total != 1 {
+			t.Errorf("the dead jobs of all queues: %+v", got)
+		}
+		for _, token := range []string{viewer, admin} {
+			if got := asOK[client.DeadGroups](f, token, "GET", "/v1/dead/groups", ""); got.Total != 0 || got.Kinds != 0 || len(got.Groups) != 0 {
+				t.Errorf("it sees dead jobs of another queue: %+v", got)
+			}
+			wantError(t, f.as(token, "GET", "/v1/dead/groups?queue=secret", ""), 403, client.CodeForbidden, "")
+		}
 		asOK[client.Queue](f, admin, "POST", "/v1/queues/mail/pause", "")
 	})
 }

@@ -168,6 +168,12 @@ func TestBadInput(t *testing.T) {
 		{"a bulk archive with a bad cursor", "POST", "/v1/dead/archive", `{"after":"there"}`, 400, "invalid", "after: "},
 		{"a bulk archive with a high limit", "POST", "/v1/dead/archive", `{"limit":1001}`, 400, "invalid", "limit: must be from 1 to 1000"},
 		{"a bulk archive since a negative time", "POST", "/v1/dead/archive", `{"since_ms":-1}`, 400, "invalid", "since_ms: "},
+		{"groups of a queue that is not there", "GET", "/v1/dead/groups?queue=nothere", "", 404, "not_found", "no such queue"},
+		{"groups of a bad fingerprint", "GET", "/v1/dead/groups?error=oops", "", 400, "invalid", "error: "},
+		{"groups since a negative time", "GET", "/v1/dead/groups?since_ms=-1", "", 400, "invalid", "since_ms: "},
+		{"groups before letters", "GET", "/v1/dead/groups?before_ms=today", "", 400, "invalid", "before_ms: "},
+		{"too many groups", "GET", "/v1/dead/groups?limit=1001", "", 400, "invalid", "limit: "},
+		{"groups of a state", "GET", "/v1/dead/groups?state=done", "", 400, "invalid", "state: unknown query parameter"},
 		// one job
 		{"an archive of a job that is not there", "POST", "/v1/jobs/999/archive", "", 404, "not_found", "no such job: 999"},
 		{"an archive of a job that runs", "POST", "/v1/jobs/" + running.ID + "/archive", "", 409, "wrong_state", "is running; only a dead job"},

@@ -175,7 +175,7 @@ func (c Config) withDefaults() Config {
 		c.Replication = full
 	}
 	c.Embedded = c.Embedded || Embedded(c.Data, c.Replication.Replica)
-	c.Node = cmp.Or(c.Node, defaultNode())
+	c.Node = cmp.Or(c.Node, DefaultNode())
 	c.Advertise = cmp.Or(c.Advertise, c.Replication.Advertise)
 	c.headerTimeout = cmp.Or(c.headerTimeout, headerTimeout)
 	c.requestTimeout = cmp.Or(c.requestTimeout, requestTimeout)
@@ -188,9 +188,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// defaultNode names a node that was given no name. It must be the same when the
+// DefaultNode names a node that was given no name. It must be the same when the
 // node comes back on another disk.
-func defaultNode() string {
+func DefaultNode() string {
 	if app := os.Getenv("FLY_APP_NAME"); app != "" {
 		return app
 	}

@@ -74,6 +74,75 @@ func TestDeadInBulk(t *testing.T) {
 	})
 }
 
+func TestDeadGroups(t *testing.T) {
+	f := overQueue(t)
+	for i := range 3 {
+		f.die("mail", fmt.Sprintf("smtp 451 for user%d@example.com", i))
+	}
+	last := f.die("mail", "smtp 451 for b@example.com")
+	f.die("mail", "no such address")
+	f.die("sms", "smtp 451 for a@example.com")
+	archived := f.die("mail", "no such address")
+	call[client.Job](f, http.StatusOK, "POST", "/v1/jobs/"+archived+"/archive", "")
+	groups := func(query string) client.DeadGroups {
+		t.Helper()
+		return call[client.DeadGroups](f, http.StatusOK, "GET", "/v1/dead/groups"+query, "")
+	}
+	all := groups("")
+	t.Run("errors of one kind are one group, without what is archived", func(t *testing.T) {
+		if all.Kinds != 3 || all.Total != 6 || all.Partial || len(all.Groups) != 3 {
+			t.Fatalf("got %+v", all)
+		}
+		first := all.Groups[0]
+		if first.Queue != "mail" || first.Jobs != 4 || first.Sample.ID != last || first.Sample.LastError == nil || first.ErrorFP != first.Sample.ErrorFP {
+			t.Errorf("got %+v", first)
+		}
+		for _, g := range all.Groups {
+			if g.Sample.Payload != nil || g.Sample.State != "dead" {
+				t.Errorf("got the sample %+v", g.Sample)
+			}
+		}
+	})
+	t.Run("a group's error selects its jobs for a retry", func(t *testing.T) {
+		for _, g := range all.Groups {
+			got := call[client.DeadStep](f, http.StatusOK, "POST", "/v1/dead/retry", bodyf(`{"dry_run":true,"queue":%s,"error":%s}`, g.Queue, g.ErrorFP))
+			if int64(got.Count) != g.Jobs {
+				t.Errorf("got %+v, want %+v", got, g)
+			}
+		}
+	})
+	t.Run("filters select", func(t *testing.T) {
+		for query, want := range map[string]int64{
+			"?queue=mail": 5, "?error=" + all.Groups[0].ErrorFP: 5, "?since_ms=1": 6, "?before_ms=1": 0, "?type=welcome": 0, "?tag=k:v": 0, "?limit=1": 6,
+		} {
+			if got := groups(query); got.Total != want || want == 0 && got.Groups == nil {
+				t.Errorf("%s: got %+v, want %d", query, got, want)
+			}
+		}
+		if got := groups("?limit=1"); len(got.Groups) != 1 || got.Kinds != 3 {
+			t.Errorf("a limit: got %+v", got)
+		}
+	})
+	t.Run("the client asks for them", func(t *testing.T) {
+		server := httptest.NewServer(f.api)
+		defer server.Close()
+		c, err := client.New(server.URL, client.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		got, err := c.DeadGroups(t.Context(), client.DeadRequest{Queue: "mail", Error: all.Groups[0].ErrorFP, SinceMS: 1, BeforeMS: 1 << 50, Limit: 1})
+		if err != nil || got.Total != 4 || len(got.Groups) != 1 {
+			t.Errorf("got %+v, %v", got, err)
+		}
+		for _, none := range []client.DeadRequest{{Type: "welcome"}, {Tag: "k:v"}, {BeforeMS: 1}, {SinceMS: 1 << 50}} {
+			if got, err := c.DeadGroups(t.Context(), none); err != nil || got.Total != 0 {
+				t.Errorf("%+v: got %+v, %v", none, got, err)
+			}
+		}
+	})
+}
+
 func TestArchiveAndDelete(t *testing.T) {
 	f := overQueue(t)
 	id := f.die("mail", "oh")

@@ -225,6 +225,8 @@ var wireTypes = []any{
 	client.Minute{},
 	client.DeadRequest{},
 	client.DeadStep{},
+	client.DeadGroups{},
+	client.DeadGroup{},
 	client.Deleted{},
 	client.Changes{},
 	client.Change{},
@@ -451,6 +453,8 @@ func everyOperation(t *testing.T, call func(method, path, body string) []byte) {
 	call("POST", "/v1/dead/retry", `{"queue":"dead","dry_run":true,"since_ms":1,"before_ms":1900000000000}`)
 	call("POST", "/v1/dead/retry", `{"queue":"dead","type":"default","limit":10}`)
 	dead()
+	call("GET", "/v1/dead/groups", "")
+	call("GET", "/v1/dead/groups?queue=dead&type=default&tag=k:v&error=0123456789abcdef&since_ms=1&before_ms=1900000000000&limit=1", "")
 	call("POST", "/v1/dead/archive", `{"queue":"dead"}`)
 
 	call("PATCH", "/v1/queues/small", `{"create":true,"max_depth":1,"max_attempts":3,"timeout_ms":1000,"lease_ms":5000,"durability":"local",

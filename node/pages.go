@@ -12,16 +12,6 @@ import (
 	"holdfast/queue"
 )
 
-// DeadGrouper is a [Store] that counts dead jobs by kind of error.
-type DeadGrouper interface {
-	DeadGroups(ctx context.Context, f queue.Filter) (queue.DeadGroups, error)
-}
-
-var (
-	_ DeadGrouper = (*queue.Queue)(nil)
-	_ DeadGrouper = (*edgeStore)(nil)
-)
-
 // pages lets the dashboard see the node, and tells it who is looking.
 type pages struct{ api *API }
 
@@ -198,15 +188,11 @@ func (p *pageReader) DeadGroups(ctx context.Context, f dashboard.Filter) (dashbo
 	if err != nil {
 		return dashboard.Groups{}, err
 	}
-	grouper, ok := s.(DeadGrouper)
-	if !ok {
-		return dashboard.Groups{}, errors.New("the store does not group dead jobs")
-	}
 	filter, err := p.filter(f)
 	if err != nil {
 		return dashboard.Groups{}, pageError(err)
 	}
-	found, err := grouper.DeadGroups(ctx, filter)
+	found, err := deadGroups(ctx, s, filter)
 	if err != nil {
 		return dashboard.Groups{}, pageError(err)
 	}

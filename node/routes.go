@@ -42,6 +42,7 @@ func (a *API) routes() []route {
 		{post, "/v1/jobs/{id}/retry", nil, a.with(a.retry)},
 		{post, "/v1/jobs/{id}/cancel", nil, a.with(a.cancel)},
 		{post, "/v1/jobs/{id}/archive", nil, a.with(a.archive)},
+		{get, "/v1/dead/groups", fresh(groupParams...), a.with(a.deadGroups)},
 		{post, "/v1/dead/retry", nil, a.with(a.retryDead)},
 		{post, "/v1/dead/archive", nil, a.with(a.archiveDead)},
 		{get, "/v1/export", nil, a.with(a.export)},

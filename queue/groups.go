@@ -15,7 +15,7 @@ type DeadGroup struct {
 	Queue   string
 	ErrorFP string // empty: jobs without an error
 	Jobs    int64
-	Sample  Job // the one with the highest id, without its payload
+	Sample  Job // the one with the highest id, without payload, result and progress
 }
 
 // DeadGroups is what [Reader.DeadGroups] counts.
@@ -27,17 +27,23 @@ type DeadGroups struct {
 }
 
 // With nothing to filter by, and no archived job to leave out, the index has all
-// that is asked for. Else the rows have to be looked at, up to a bound.
+// that is asked for. Else the rows have to be looked at, up to a bound: those of
+// one error, if that is asked for.
 const (
 	groupsByIndex = `select queue, error_fp, count(*), max(id) from jobs indexed by dead where state = 7 and queue = ? group by error_fp`
-	groupsByRow   = `select queue, error_fp, sum(ok), max(case when ok then id end), count(*) from (
- select j.queue, j.error_fp, j.id, j.flags & 16 = 0 and ?2 in ('', (select t.name from types t where t.id = j.type)) and j.at >= ?3 and j.at < ?4 as ok
- from jobs j indexed by dead where j.state = 7 and j.queue = ?1 and (?5 = 0 or j.error_fp = ?6) limit ?7) group by error_fp`
+	groupsByRow   = groupRows + groupRowsEnd
+	groupsOfError = groupRows + ` and j.error_fp = ?7` + groupRowsEnd
+
+	groupRows = `select queue, error_fp, sum(ok), max(case when ok then id end), count(*) from (
+ select j.queue, j.error_fp, j.id, j.flags & 16 = 0 and ?2 in ('', (select t.name from types t where t.id = j.type)) and j.at >= ?3 and j.at < ?4
+  and (?5 = '' or exists (select 1 from json_each(iif(json_valid(j.spec), j.spec, '{}'), '$.tags') g where ?5 in (g.key, g.key || ':' || g.value))) as ok
+ from jobs j indexed by dead where j.state = 7 and j.queue = ?1`
+	groupRowsEnd = ` limit ?6) group by error_fp`
 )
 
 // DeadGroups counts dead jobs that are not archived, by queue and kind of error.
-// It uses the fields Queue, Type, ErrorFP, FinishedSince, FinishedBefore, Allow
-// and Limit, of the groups that are returned.
+// It uses the fields Queue, Type, Tag, ErrorFP, FinishedSince, FinishedBefore,
+// Allow and Limit, of the groups that are returned.
 //
 // Errors: *SpecError, ErrNoQueue, ErrClosed, ctx.Err().
 func (q *Reader) DeadGroups(ctx context.Context, f Filter) (DeadGroups, error) {
@@ -80,25 +86,13 @@ type deadGroup struct {
 	jobs, sample int64
 }
 
-// groups counts those of one queue.
+// groups counts those of one queue, of which it looks at so many rows at most.
 func (l *listing) groups(ctx context.Context, tx *sql.Tx, queue int64, most int) (out []deadGroup, partial bool, err error) {
-	if l.Type == "" && l.ErrorFP == "" && l.FinishedSince.IsZero() && l.FinishedBefore.IsZero() {
-		total := int64(0)
-		err := eachOf(ctx, tx, func(rows *sql.Rows) error {
-			var g deadGroup
-			var id int64
-			err := rows.Scan(&id, &g.fp, &g.jobs, &g.sample)
-			out, total = append(out, g), total+g.jobs
-			return err
-		}, groupsByIndex, queue)
-		if err != nil {
-			return nil, false, err
-		}
-		var counted int64
-		if err := tx.QueryRowContext(ctx, "select dead from counts where id = ?", queue).Scan(&counted); err != nil || counted == total {
+	if l.Type+l.Tag+l.ErrorFP == "" && l.FinishedSince.IsZero() && l.FinishedBefore.IsZero() {
+		out, ok, err := groupsOfIndex(ctx, tx, queue)
+		if err != nil || ok {
 			return out, false, err
 		}
-		out = nil // some are archived
 	}
 	since, before := int64(0), int64(1)<<62
 	if !l.FinishedSince.IsZero() {
@@ -106,6 +100,10 @@ func (l *listing) groups(ctx context.Context, tx *sql.Tx, queue int64, most int)
 	}
 	if !l.FinishedBefore.IsZero() {
 		before = l.FinishedBefore.UnixMilli()
+	}
+	text, args := groupsByRow, []any{queue, l.Type, since, before, l.Tag, most}
+	if l.ErrorFP != "" {
+		text, args = groupsOfError, append(args, l.fp)
 	}
 	var seen int64
 	err = eachOf(ctx, tx, func(rows *sql.Rows) error {
@@ -120,23 +118,44 @@ func (l *listing) groups(ctx context.Context, tx *sql.Tx, queue int64, most int)
 			out = append(out, g)
 		}
 		return nil
-	}, groupsByRow, queue, l.Type, since, before, l.ErrorFP != "", l.fp, most)
+	}, text, args...)
 	return out, seen == int64(most), err
 }
 
-// samples reads the jobs that stand for groups.
+// groupsOfIndex counts all dead jobs of a queue. It is not ok if some of them
+// are archived.
+func groupsOfIndex(ctx context.Context, tx *sql.Tx, queue int64) (out []deadGroup, ok bool, err error) {
+	total, counted := int64(0), int64(0)
+	err = eachOf(ctx, tx, func(rows *sql.Rows) error {
+		var g deadGroup
+		var id int64
+		err := rows.Scan(&id, &g.fp, &g.jobs, &g.sample)
+		out, total = append(out, g), total+g.jobs
+		return err
+	}, groupsByIndex, queue)
+	if err == nil {
+		err = tx.QueryRowContext(ctx, "select dead from counts where id = ?", queue).Scan(&counted)
+	}
+	return out, counted == total, err
+}
+
+// samples reads the jobs that stand for groups, a few at a time: what their
+// workers said besides the error may be much, and is left out.
 func samples(ctx context.Context, tx *sql.Tx, found []deadGroup) ([]DeadGroup, error) {
-	ids := make([]int64, len(found))
-	for i, g := range found {
-		ids[i] = g.sample
-	}
-	jobs, err := jobsByID(ctx, tx, ids, false)
-	if err != nil {
-		return nil, err
-	}
 	out := make([]DeadGroup, 0, len(found))
-	for i, j := range jobs { // all are there: it is one snapshot
-		out = append(out, DeadGroup{Queue: j.Queue, ErrorFP: j.ErrorFP, Jobs: found[i].jobs, Sample: j})
+	for chunk := range slices.Chunk(found, 64) {
+		ids := make([]int64, len(chunk))
+		for i, g := range chunk {
+			ids[i] = g.sample
+		}
+		jobs, err := jobsByID(ctx, tx, ids, false)
+		if err != nil {
+			return nil, err
+		}
+		for i, j := range jobs { // all are there: it is one snapshot
+			j.Result, j.Progress = nil, nil
+			out = append(out, DeadGroup{Queue: j.Queue, ErrorFP: j.ErrorFP, Jobs: chunk[i].jobs, Sample: j})
+		}
 	}
 	return out, nil
 }

@@ -12,7 +12,7 @@ func TestDeadGroups(t *testing.T) {
 	q, _ := newQueue(t)
 	die := func(name, typ, text string) int64 {
 		t.Helper()
-		enqueue(t, q, queue.Spec{Queue: name, Type: typ})
+		enqueue(t, q, queue.Spec{Queue: name, Type: typ, Tags: map[string]string{"of": typ, "a:b": "c", typ: ""}})
 		c := claimOne(t, q, name)
 		fail(t, q, queue.Fail{Lease: c.Lease, Error: text, Fatal: true})
 		return c.ID
@@ -50,15 +50,28 @@ func TestDeadGroups(t *testing.T) {
 			filter queue.Filter
 			total  int64
 		}{
-			"queue":  {queue.Filter{Queue: "mail"}, 4},
-			"type":   {queue.Filter{Type: "digest"}, 1},
-			"error":  {queue.Filter{ErrorFP: fp}, 3},
+			"queue": {queue.Filter{Queue: "mail"}, 4},
+			"type":  {queue.Filter{Type: "digest"}, 1},
+			"error": {queue.Filter{ErrorFP: fp}, 3},
+			"tag":   {queue.Filter{Tag: "a:b"}, 5},
+
+			"a tag's name":              {queue.Filter{Tag: "digest"}, 1},
+			"a tag's value":             {queue.Filter{Tag: "of:welcome"}, 3},
+			"a value with a colon":      {queue.Filter{Tag: "a:b:c"}, 5},
+			"a tag that none has":       {queue.Filter{Tag: "of:"}, 0},
+			"an error and a type":       {queue.Filter{ErrorFP: fp, Type: "welcome"}, 3},
+			"an error of another type":  {queue.Filter{ErrorFP: fp, Type: "digest"}, 0},
+			"an error of another queue": {queue.Filter{ErrorFP: fp, Queue: "billing"}, 0},
+
 			"since":  {queue.Filter{FinishedSince: time.Now().Add(time.Hour)}, 0},
 			"before": {queue.Filter{FinishedBefore: time.Now().Add(time.Hour)}, 5},
 			"allow":  {queue.Filter{Allow: func(name string) bool { return name == "billing" }}, 1},
 		} {
-			if g := groups(tt.filter); g.Total != tt.total {
+			if g := groups(tt.filter); g.Total != tt.total || g.Partial {
 				t.Errorf("%s: got %+v", name, g)
+			}
+			if step, _, err := q.RetryDead(ctx, tt.filter, true); err != nil || int64(step.Count) != tt.total {
+				t.Errorf("%s: a retry would touch %+v, %v", name, step, err)
 			}
 		}
 	})

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"database/sql"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -74,28 +75,51 @@ func TestClaimPlan(t *testing.T) {
 				name += " after analyze on an empty file"
 			}
 			t.Run(name, func(t *testing.T) {
-				args := make([]any, strings.Count(p.sql, "?"))
-				rows, err := conn.Query("explain query plan "+p.sql, args...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer rows.Close()
-				plan := ""
-				for rows.Next() {
-					var id, parent, unused int
-					var detail string
-					if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
-						t.Fatal(err)
-					}
-					plan += detail + "\n"
-				}
-				if err := rows.Err(); err != nil {
-					t.Fatal(err)
-				}
+				plan := planOf(t, conn, p.sql)
 				if !strings.Contains(plan, p.want) || strings.Contains(plan, "SCAN jobs") || strings.Contains(plan, "SCAN j\n") || strings.Contains(plan, "TEMP B-TREE") {
 					t.Errorf("got\n%swant %s and no scan or temporary b-tree", plan, p.want)
 				}
 			})
 		}
 	}
+}
+
+// TestGroupPlans: the groups of some dead jobs are sorted, but only rows that
+// may be of them are looked at.
+func TestGroupPlans(t *testing.T) {
+	q, err := Open(context.Background(), filepath.Join(t.TempDir(), "q.db"), Options{DiskWatermark: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	for text, want := range map[string]string{
+		groupsByRow:   "SEARCH j USING INDEX dead (queue=?)",
+		groupsOfError: "SEARCH j USING INDEX dead (queue=? AND error_fp=?)",
+	} {
+		if plan := planOf(t, q.read, text); !strings.Contains(plan, want) {
+			t.Errorf("got\n%swant %s", plan, want)
+		}
+	}
+}
+
+func planOf(t *testing.T, conn *sql.DB, text string) (plan string) {
+	t.Helper()
+	args := make([]any, strings.Count(text, "?"))
+	rows, err := conn.Query("explain query plan "+text, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, parent, unused int
+		var detail string
+		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+			t.Fatal(err)
+		}
+		plan += detail + "\n"
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return plan
 }

@@ -82,7 +82,7 @@ func TestEdge(t *testing.T) {
 		if _, err := edge.look(fmt.Sprintf("/v1/health?min_seq=%d.%d", last.Epoch, last.Seq), "", nil); err != nil {
 			t.Fatal(err)
 		}
-		for _, path := range []string{"/v1/queues", "/v1/queues/q1", "/v1/queues/q1/throughput", "/v1/jobs?limit=50", "/v1/jobs?state=dead&payload=true"} {
+		for _, path := range []string{"/v1/queues", "/v1/queues/q1", "/v1/queues/q1/throughput", "/v1/jobs?limit=50", "/v1/jobs?state=dead&payload=true", "/v1/dead/groups"} {
 			var a, b json.RawMessage
 			primary.get(path, &a)
 			edge.get(path, &b)

@@ -63,6 +63,7 @@ func TestOperate(t *testing.T) {
 	wantParts(t, ok("get", ids[0], "--wait", "1s"), "scheduled")
 	fp := n.job(ids[3]).ErrorFP
 	wantParts(t, ok("dead", "list", "--wide"), fp, "no such address")
+	wantParts(t, ok("dead", "groups"), fp, "no such address", "smtp 451")
 
 	path := filepath.Join(t.TempDir(), "jobs.ndjson")
 	wantParts(t, ok("export", "-o", path), "4 jobs are in")
@@ -79,7 +80,7 @@ func TestOperate(t *testing.T) {
 	fails(2, "--all", "dead", "retry")
 	wantParts(t, ok("dead", "archive", "--queue", "mail", "--error", fp), "1 jobs are archived")
 	wantParts(t, ok("dead", "retry", "--all", "--dry-run"), "2 jobs would be claimable again")
-	wantParts(t, ok("dead", "retry", "--queue", "mail", "--since", "1h", "--json"), `{"count":2,"dry_run":false}`)
+	wantParts(t, ok("dead", "retry", "--queue", "mail", "--since", "1h", "--rate", "100", "--json"), `{"count":2,"dry_run":false}`)
 	if got := n.job(ids[1]).State; got != "queued" {
 		t.Errorf("the job is %s, want queued", got)
 	}

@@ -66,7 +66,7 @@ func TestArrangeRefuses(t *testing.T) {
 		{"a command that is misspelled", "enqeue mail", `"enqeue" is no command; did you mean enqueue?`},
 		{"a command that is like no other", "frobnicate", "--help lists them"},
 		{"a command of dead that is misspelled", "dead lits", "did you mean list?"},
-		{"dead alone", "dead", "dead needs one of list, retry"},
+		{"dead alone", "dead", "dead needs one of list, groups, retry"},
 		{"flags alone", "--json", "no command is given"},
 		{"a flag that is misspelled", "enqueue mail --priorty 5", "did you mean --priority?"},
 		{"a flag that is cut short", "enqueue mail --prio 5", "did you mean --priority?"},

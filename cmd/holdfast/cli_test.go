@@ -387,7 +387,7 @@ func TestComplete(t *testing.T) {
 		want  string
 	}{
 		{"a part of a command", []string{".res"}, "resume restore"},
-		{"nothing yet", []string{"dead", "."}, "list retry archive"},
+		{"nothing yet", []string{"dead", "."}, "list groups retry archive"},
 		{"flags of a command", []string{"claim", "mail", ".--w"}, "--wait --worker"},
 		{"flags before a command", []string{".--da"}, "--data"},
 		{"what a flag may be", []string{"list", "--state", ".d"}, "done dead"},

@@ -3,7 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -24,10 +29,8 @@ func configCommand() *cli.Command {
 				"Examples:\n" +
 				"  holdfast config show --origin\n" +
 				"  holdfast config show --config litestream.yml --json",
-			Flags: append([]cli.Flag{
-				dataFlag(), listenFlag(), sqlListenFlag(), configFlag(), jsonFlag(),
-				&cli.BoolFlag{Name: "origin", Usage: "print where each setting comes from"},
-			}, serverSecurityFlags()...),
+			Flags: append(settingFlags(), jsonFlag(),
+				&cli.BoolFlag{Name: "origin", Usage: "print where each setting comes from"}),
 			Action: configShow,
 		}},
 	}
@@ -65,30 +68,77 @@ func configShow(c *cli.Context) error {
 	return table(c.App.Writer, rows)
 }
 
+// settingFlags are the flags of serve, but those that are hidden.
+func settingFlags() []cli.Flag {
+	return slices.DeleteFunc(serveFlags(), func(f cli.Flag) bool {
+		v, ok := f.(cli.VisibleFlag)
+		return ok && !v.IsVisible()
+	})
+}
+
 // flagSettings are the settings that no file holds.
 func flagSettings(c *cli.Context) []replicate.Setting {
 	var out []replicate.Setting
-	for _, name := range []string{"data", "listen", "sql-listen", "config", "admin-token-file", "tls-cert", "tls-key"} {
-		s := replicate.Setting{Name: name, Value: c.String(name), Origin: "default"}
-		variable := envOf(c, name)
-		value, set := os.LookupEnv(variable)
-		switch {
-		case set && value == s.Value:
-			s.Origin = "env " + variable
-		case c.IsSet(name):
-			s.Origin = "flag --" + name
-		}
-		out = append(out, s)
+	for _, f := range settingFlags() {
+		out = append(out, flagSetting(c, f))
 	}
 	return append(out, secretSetting())
 }
 
-// envOf is the environment variable that stands for a flag.
-func envOf(c *cli.Context, name string) string {
-	if f, ok := find(c.Command.Flags, name).(*cli.StringFlag); ok && len(f.EnvVars) > 0 {
-		return f.EnvVars[0]
+func flagSetting(c *cli.Context, f cli.Flag) replicate.Setting {
+	name := f.Names()[0]
+	s := replicate.Setting{Name: name, Value: settingText(c.Value(name)), Origin: "default"}
+	for _, variable := range f.(cli.DocGenerationFlag).GetEnvVars() {
+		if text, set := os.LookupEnv(variable); set && sameSetting(f, text, s.Value) {
+			s.Origin = "env " + variable
+		}
 	}
-	return ""
+	if s.Origin == "default" && c.IsSet(name) {
+		s.Origin = "flag --" + name
+	}
+	switch {
+	case name == "node" && s.Value == "":
+		s.Value = node.DefaultNode()
+	case name == "alert-webhook":
+		s.Value = withoutSecret(s.Value)
+	}
+	return s
+}
+
+// settingText is the value of a flag as one writes it.
+func settingText(value any) string {
+	switch v := value.(type) {
+	case time.Duration:
+		return span(v)
+	case cli.StringSlice:
+		return strings.Join(v.Value(), ", ")
+	}
+	return fmt.Sprint(value)
+}
+
+// sameSetting reports whether text is another way to write the value of f.
+func sameSetting(f cli.Flag, text, value string) bool {
+	switch f.(type) {
+	case *cli.DurationFlag:
+		d, err := time.ParseDuration(text)
+		return err == nil && span(d) == value
+	case *cli.Int64Flag:
+		n, err := strconv.ParseInt(text, 0, 64)
+		return err == nil && number(n) == value
+	}
+	return text == value
+}
+
+// withoutSecret is a URL whose path or query may be what gives access.
+func withoutSecret(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || text != "" && u.Host == "" {
+		return "…"
+	}
+	if u.User != nil || u.Path+u.RawQuery+u.Fragment != "" {
+		return u.Scheme + "://" + u.Host + "/…"
+	}
+	return text
 }
 
 // loadConfig returns the replication settings for the data directory: those of

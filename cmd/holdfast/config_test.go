@@ -1,11 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/urfave/cli/v2"
 
 	"holdfast/replicate"
 )
@@ -68,6 +72,69 @@ func TestConfigShow(t *testing.T) {
 			t.Errorf("got %+v, want %+v first", got.Settings, want)
 		}
 	})
+}
+
+// samples are values for the flags of serve that do not take any text.
+var samples = map[string]string{
+	"data": "DIR", "config": "DIR/litestream.yml", "alert-dead": "7", "alert-oldest": "1h30m", "alert-exposed": "2d", "alert-webhook": "https://hooks.example.com",
+}
+
+// TestConfigShowHasEveryFlagOfServe: what a node can be told is shown, and from
+// where it was told.
+func TestConfigShowHasEveryFlagOfServe(t *testing.T) {
+	s := &shell{t: t}
+	dir := t.TempDir()
+	writeConfig(t, dir, "holdfast:\n  window: 20ms\n")
+	seen := 0
+	for _, f := range serveCommand().Flags {
+		if v, ok := f.(cli.VisibleFlag); ok && !v.IsVisible() {
+			continue // for benchmarks
+		}
+		seen++
+		name := f.Names()[0]
+		value := strings.ReplaceAll(cmp.Or(samples[name], "of-"+name), "DIR", dir)
+		setting := func(args ...string) replicate.Setting {
+			t.Helper()
+			var got struct{ Settings []replicate.Setting }
+			s.read(&got, append([]string{"config", "show"}, args...)...)
+			i := slices.IndexFunc(got.Settings, func(s replicate.Setting) bool { return s.Name == name })
+			if i < 0 {
+				t.Fatalf("config show does not have --%s", name)
+			}
+			return got.Settings[i]
+		}
+		t.Run(name, func(t *testing.T) {
+			if got := setting(); got.Origin != "default" {
+				t.Errorf("got %+v", got)
+			}
+			if got, want := setting("--"+name, value), (replicate.Setting{Name: name, Value: value, Origin: "flag --" + name}); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			variables := f.(cli.DocGenerationFlag).GetEnvVars()
+			if len(variables) != 1 {
+				t.Fatalf("--%s has the variables %v", name, variables)
+			}
+			t.Setenv(variables[0], strings.NewReplacer("1h30m", "90m", "2d", "48h").Replace(value)) // another way to write it
+			if got, want := setting(), (replicate.Setting{Name: name, Value: value, Origin: "env " + variables[0]}); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		})
+	}
+	if seen < 15 {
+		t.Errorf("%d flags were seen", seen)
+	}
+}
+
+func TestConfigShowKeepsTheWebhookToItself(t *testing.T) {
+	s := &shell{t: t}
+	for given, want := range map[string]string{
+		"https://hooks.example.com/services/hunter2": "https://hooks.example.com/…", "https://me:hunter2@hooks.example.com": "https://hooks.example.com/…",
+		"https://hooks.example.com?key=hunter2": "https://hooks.example.com/…", "hunter2": "…", "://hunter2": "…", "http://127.0.0.1:9": "http://127.0.0.1:9",
+	} {
+		if got := s.ok("config", "show", "--alert-webhook", given); !strings.Contains(got, want+"\n") || strings.Contains(got, "hunter2") {
+			t.Errorf("%s: got %s", given, got)
+		}
+	}
 }
 
 func TestBadConfigIsAUsageErrorWithItsLines(t *testing.T) {

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -27,6 +24,7 @@ func deadCommand() *cli.Command {
 					return list(c, api, []string{"dead"})
 				}),
 			},
+			deadGroupsCommand(),
 			{
 				Name:      "retry",
 				Usage:     "make dead jobs claimable again, with all their attempts",
@@ -36,7 +34,7 @@ func deadCommand() *cli.Command {
 					"  holdfast dead retry 7 8 9\n" +
 					"  holdfast dead retry 7 --payload '{\"to\":\"b@example.com\"}'\n" +
 					"  holdfast dead retry --queue mail --error 1a2b3c4d5e6f7a8b --dry-run\n" +
-					"  holdfast dead retry --queue mail --since 2h",
+					"  holdfast dead retry --queue mail --since 2h --rate 10",
 				Flags: clientFlags(bulkFlags(
 					&cli.StringFlag{Name: "payload", Usage: "`JSON` in the place of the job's payload, - for standard input"})...),
 				Action: withClient(0, -1, deadOrBulk(retry, (*client.Client).RetryDead, "claimable again")),
@@ -53,119 +51,6 @@ func deadCommand() *cli.Command {
 				Action: withClient(0, -1, deadOrBulk(archive, (*client.Client).ArchiveDead, "archived")),
 			},
 		},
-	}
-}
-
-const bulkText = "Jobs are named by their ids, or selected; --all selects every dead job. A selection is gone\n" +
-	"through in steps, and an interrupt leaves the rest as it is.\n\n"
-
-// bulkFlags are those of a command on dead jobs, after its own.
-func bulkFlags(own ...cli.Flag) []cli.Flag {
-	return append(own,
-		queueFlag("of this queue"),
-		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "of this type"},
-		&cli.StringFlag{Name: "tag", Usage: "with the tag `NAME` or NAME=VALUE"},
-		&cli.StringFlag{Name: "error", Aliases: []string{"e"}, Usage: "whose last error has this `FINGERPRINT`; dead list --wide shows it"},
-		&cli.StringFlag{Name: "since", Usage: "dead since `TIME` (RFC 3339, a date, or for at most a duration such as 2h)"},
-		&cli.StringFlag{Name: "before", Usage: "dead before `TIME` (RFC 3339, a date, or for longer than a duration such as 30d)"},
-		&cli.BoolFlag{Name: "all", Usage: "every dead job"},
-		&cli.BoolFlag{Name: "dry-run", Usage: "count the jobs and change nothing"},
-	)
-}
-
-// bulkStep is how many jobs a step changes: few enough that the node answers
-// others in between.
-const bulkStep = 500
-
-type deadStepper func(*client.Client, context.Context, client.DeadRequest) (client.DeadStep, error)
-
-// deadOrBulk does one, for each job that is named, or step, for those that are
-// selected.
-func deadOrBulk(one func(*cli.Context, *client.Client) error, step deadStepper, became string) func(*cli.Context, *client.Client) error {
-	return func(c *cli.Context, api *client.Client) error {
-		req, selects, err := selection(c, time.Now())
-		switch {
-		case err != nil:
-			return err
-		case c.Args().Len() > 0 && (selects || c.Bool("all") || c.Bool("dry-run")):
-			return usagef("%s: jobs are either named by their ids or selected", c.Command.Name)
-		case c.Args().Len() > 0:
-			return one(c, api)
-		case !selects && !c.Bool("all"):
-			return usagef("%s: name jobs by their ids, select them by --queue, --type, --tag, --error, --since or --before, or say --all", c.Command.Name)
-		case c.IsSet("payload"):
-			return usagef("%s: --payload is for one job, named by its id", c.Command.Name)
-		}
-		total, err := inSteps(c, api, req, step)
-		if err != nil {
-			if total > 0 {
-				fmt.Fprintf(c.App.ErrWriter, "%d jobs are %s; the rest is as it was\n", total, became)
-			}
-			return err
-		}
-		if c.Bool("json") {
-			return printJSON(c.App.Writer, struct {
-				Count  int  `json:"count"`
-				DryRun bool `json:"dry_run"`
-			}{total, req.DryRun})
-		}
-		verb := "are"
-		if req.DryRun {
-			verb = "would be"
-		}
-		fmt.Fprintf(c.App.Writer, "%d jobs %s %s\n", total, verb, became)
-		return nil
-	}
-}
-
-// selection is the request that the flags of the command line make.
-func selection(c *cli.Context, now time.Time) (req client.DeadRequest, selects bool, err error) {
-	req = client.DeadRequest{
-		Queue: c.String("queue"), Type: c.String("type"), Tag: strings.Replace(c.String("tag"), "=", ":", 1), Error: c.String("error"),
-		DryRun: c.Bool("dry-run"), Limit: bulkStep,
-	}
-	if req.SinceMS, err = pastTime(c, "since", now); err != nil {
-		return req, false, err
-	}
-	if req.BeforeMS, err = pastTime(c, "before", now); err != nil {
-		return req, false, err
-	}
-	return req, req.Queue+req.Type+req.Tag+req.Error != "" || req.SinceMS+req.BeforeMS > 0, nil
-}
-
-// pastTime reads a time, or a duration before now; 0 when the flag is not given.
-func pastTime(c *cli.Context, name string, now time.Time) (int64, error) {
-	text := c.String(name)
-	if text == "" {
-		return 0, nil
-	}
-	if d, err := parseSpan(text); err == nil {
-		return now.Add(-d).UnixMilli(), nil
-	}
-	at, err := parseTime(text, now)
-	if err != nil {
-		return 0, usagef("--%s: %v, or a duration such as 2h or 30d", name, err)
-	}
-	return at.UnixMilli(), nil
-}
-
-// inSteps goes through a selection until its end, and tells how that gets on.
-func inSteps(c *cli.Context, api *client.Client, req client.DeadRequest, step deadStepper) (total int, err error) {
-	told := time.Now()
-	for {
-		done, err := step(api, c.Context, req)
-		if err != nil {
-			return total, err
-		}
-		total += done.Count
-		if done.Next == nil {
-			return total, nil
-		}
-		req.After = *done.Next
-		if now := time.Now(); now.Sub(told) >= time.Second {
-			told = now
-			fmt.Fprintf(c.App.ErrWriter, "%d jobs so far\n", total)
-		}
 	}
 }
 

@@ -32,14 +32,20 @@ func serveCommand() *cli.Command {
 			"With --alert-webhook, a URL is told when a queue has too many dead jobs or one that waits too\n" +
 			"long, or commits are on this disk only, and again when that is over.\n\n" +
 			"Under systemd it says when it is ready, and serves on the socket that a unit holds for it.",
-		Flags: append([]cli.Flag{
-			dataFlag(), listenFlag(), configFlag(), nodeFlag(), userFlag(), logLevelFlag(), metricsListenFlag(), sqlListenFlag(), sqlOriginFlag(),
-			&cli.BoolFlag{Name: "no-replica", Hidden: true, Usage: "keep no copy, for benchmarks"},
-			&cli.BoolFlag{Name: "memory", Hidden: true, Usage: "keep nothing, for benchmarks"},
-			&cli.IntFlag{Name: "max-round", Hidden: true, Usage: "operations that share a commit; 0: the default"},
-		}, append(alertFlags(), serverSecurityFlags()...)...),
+		Flags:  serveFlags(),
 		Action: serve,
 	}
+}
+
+// serveFlags are the settings of a node that no file holds; config show has
+// those that are not hidden.
+func serveFlags() []cli.Flag {
+	return append([]cli.Flag{
+		dataFlag(), listenFlag(), configFlag(), nodeFlag(), userFlag(), logLevelFlag(), metricsListenFlag(), sqlListenFlag(), sqlOriginFlag(),
+		&cli.BoolFlag{Name: "no-replica", Hidden: true, Usage: "keep no copy, for benchmarks"},
+		&cli.BoolFlag{Name: "memory", Hidden: true, Usage: "keep nothing, for benchmarks"},
+		&cli.IntFlag{Name: "max-round", Hidden: true, Usage: "operations that share a commit; 0: the default"},
+	}, append(alertFlags(), serverSecurityFlags()...)...)
 }
 
 func serve(c *cli.Context) error {

@@ -66,6 +66,34 @@ func (c *Client) Throughput(ctx context.Context, queue string, since time.Time) 
 	return out.Minutes, nil
 }
 
+// DeadGroups counts the dead jobs that req selects by queue and kind of error,
+// and shows one of each. Of req, DryRun and After mean nothing here, and Limit
+// is that of the groups, 1 to 1000; 0: 100.
+func (c *Client) DeadGroups(ctx context.Context, req DeadRequest) (DeadGroups, error) {
+	query := url.Values{}
+	for name, value := range map[string]string{
+		"queue": req.Queue, "type": req.Type, "tag": req.Tag, "error": req.Error,
+		"since_ms": number(req.SinceMS), "before_ms": number(req.BeforeMS), "limit": number(int64(req.Limit)),
+	} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	var out DeadGroups
+	if err := c.do(ctx, call{method: http.MethodGet, path: "/v1/dead/groups", query: query}, &out); err != nil {
+		return DeadGroups{}, fmt.Errorf("group dead jobs: %w", err)
+	}
+	return out, nil
+}
+
+// number is a parameter that is left out when it is 0.
+func number(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
 // RetryDead takes one step of retrying the dead jobs that req selects, the
 // latest first: so the caller sets the pace, and may stop.
 func (c *Client) RetryDead(ctx context.Context, req DeadRequest) (DeadStep, error) {

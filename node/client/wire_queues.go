@@ -81,6 +81,23 @@ type DeadStep struct {
 	Next  *string `json:"next"`
 }
 
+// DeadGroups answers GET /v1/dead/groups: the dead jobs that a filter selects,
+// without archived ones, by queue and kind of error.
+type DeadGroups struct {
+	Groups  []DeadGroup `json:"groups"`  // those with the most jobs first
+	Kinds   int         `json:"kinds"`   // groups in all, also those beyond the limit
+	Total   int64       `json:"total"`   // jobs in all of them
+	Partial bool        `json:"partial"` // there are too many to look at all: the numbers are the least that they can be
+}
+
+// DeadGroup is dead jobs of a queue whose errors are of one kind.
+type DeadGroup struct {
+	Queue   string `json:"queue"`
+	ErrorFP string `json:"error_fp,omitempty"` // the error of a DeadRequest for them; empty: they have no error
+	Jobs    int64  `json:"jobs"`
+	Sample  Job    `json:"sample"` // the one that was enqueued last, without payload, result and progress
+}
+
 // Deleted answers DELETE /v1/jobs/{id}.
 type Deleted struct {
 	ID      string `json:"id"`

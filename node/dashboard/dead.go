@@ -177,8 +177,8 @@ func (h *Handler) confirmDead(w http.ResponseWriter, r *http.Request, v *Visitor
 	}
 	p.countDead(r, v)
 	p.Live = false
-	if p.Filter.Before == "" { // jobs that die from now on are not meant
-		p.Filter.Before = p.Now.UTC().Format("2006-01-02T15:04:05.000Z")
+	if p.Filter.Before == "" { // jobs that die from now on are not meant; those of this millisecond are
+		p.Filter.Before = p.Now.UTC().Add(time.Millisecond).Format("2006-01-02T15:04:05.000Z")
 	}
 	f, err := p.Filter.filter()
 	if err != nil {

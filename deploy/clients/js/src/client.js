@@ -128,11 +128,7 @@ export class Client {
   }
 
   jobs(filter = {}, options) {
-    const query = new URLSearchParams();
-    for (const [name, value] of Object.entries(filter)) {
-      if (value !== undefined && value !== "" && value !== false) query.set(name, value);
-    }
-    return this.#call({ method: "GET", path: "/v1/jobs", query, repeatable: true }, options);
+    return this.#call({ method: "GET", path: "/v1/jobs", query: queryOf(filter), repeatable: true }, options);
   }
 
   async *pages(filter = {}, options) {
@@ -170,6 +166,10 @@ export class Client {
     return (await this.#call({ method: "GET", path: queuePath(name, "/throughput"), query, repeatable: true }, options)).minutes;
   }
 
+  deadGroups(filter = {}, options) {
+    return this.#call({ method: "GET", path: "/v1/dead/groups", query: queryOf(filter), repeatable: true }, options);
+  }
+
   retryDead(request, options) {
     return this.#call({ method: "POST", path: "/v1/dead/retry", body: request }, options);
   }
@@ -204,6 +204,11 @@ export class Client {
     const after = (headers) => this.#resend.answered(headers, again, temporary);
     return this.#transport.call({ ...call, after }, options);
   }
+}
+
+/** The conditions that a filter has. */
+function queryOf(filter) {
+  return new URLSearchParams(Object.entries(filter).filter(([, value]) => value !== undefined && value !== "" && value !== false));
 }
 
 /** Whether a job is done, dead or cancelled. */

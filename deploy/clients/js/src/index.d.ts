@@ -252,13 +252,17 @@ export interface Minute {
 }
 
 /** Selects dead jobs; an absent condition selects any. */
-export interface DeadRequest {
+export interface DeadFilter {
   queue?: string;
   type?: string;
   tag?: string;
+  /** A fingerprint, as in error_fp. */
   error?: string;
   since_ms?: number;
   before_ms?: number;
+}
+
+export interface DeadRequest extends DeadFilter {
   /** Count and change nothing. */
   dry_run?: boolean;
   /** Jobs that a step changes, 1 to 1000. */
@@ -270,6 +274,27 @@ export interface DeadRequest {
 export interface DeadStep {
   count: number;
   next: string | null;
+}
+
+export interface DeadGroups {
+  /** Those with the most jobs first. */
+  groups: DeadGroup[];
+  /** Groups in all, also those beyond the limit. */
+  kinds: number;
+  /** Jobs in all of them. */
+  total: number;
+  /** There are too many to look at all: the numbers are the least that they can be. */
+  partial: boolean;
+}
+
+/** Dead jobs of a queue whose errors are of one kind. */
+export interface DeadGroup {
+  queue: string;
+  /** The error of a request that retries them; absent: they have no error. */
+  error_fp?: string;
+  jobs: number;
+  /** The one that was enqueued last, without payload, result and progress. */
+  sample: Job;
 }
 
 export interface Health {
@@ -389,6 +414,8 @@ export class Client {
   resume(queue: string, options?: CallOptions): Promise<Queue>;
   throughput(queue: string, since: number | Date, options?: CallOptions): Promise<Minute[]>;
 
+  /** Dead jobs by queue and kind of error, up to limit groups (100). */
+  deadGroups(filter?: DeadFilter & { limit?: number }, options?: CallOptions): Promise<DeadGroups>;
   /** One step of retrying the dead jobs that the request selects. */
   retryDead(request: DeadRequest, options?: CallOptions): Promise<DeadStep>;
   archiveDead(request: DeadRequest, options?: CallOptions): Promise<DeadStep>;

@@ -127,7 +127,10 @@ test("dead jobs are retried and archived in bulk", async () => {
   await client.enqueue([{ queue }, { queue }, { queue }]);
   const { jobs } = await client.claim({ queues: [queue], max: 3 });
   await client.fail(jobs.map(({ lease }) => ({ lease, error: "broken", fatal: true })));
-  assert.equal((await client.retryDead({ queue, dry_run: true })).count, 3);
+  const { groups, kinds, total, partial } = await client.deadGroups({ queue, limit: 1 });
+  assert.deepEqual({ kinds, total, partial, jobs: groups[0].jobs, error: groups[0].sample.last_error }, { kinds: 1, total: 3, partial: false, jobs: 3, error: "broken" });
+  assert.equal((await client.deadGroups({ queue, before_ms: 1 })).total, 0);
+  assert.equal((await client.retryDead({ queue, error: groups[0].error_fp, dry_run: true })).count, 3);
   assert.equal((await client.retryDead({ queue, limit: 1 })).count, 1);
   assert.equal((await client.archiveDead({ queue })).count, 2);
   assert.deepEqual((await client.queue(queue)).counts.dead, 0);

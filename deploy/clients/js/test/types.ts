@@ -30,6 +30,8 @@ export async function main(): Promise<void> {
     if (results[0]?.error instanceof LeaseLost) console.log(result.id, results[0].error.code);
   }
   for await (const page of client.pages({ state: "dead", limit: 10 })) page.map((job: Job) => job.last_error?.length);
+  const groups = await client.deadGroups({ queue: "mail", since_ms: Date.now() - 3600_000, limit: 10 });
+  for (const { queue, error_fp: error } of groups.groups) await client.retryDead({ queue, error, limit: 50 });
   const worker = new Worker(client, { queues: ["mail"], handlers: { welcome }, concurrency: 4, prefetch: 2, logger: console });
   await worker.run({ signal: AbortSignal.timeout(1000) });
   await new BrowserClient("http://a").wait(ids[0]!, 1000);
@@ -40,6 +42,8 @@ export async function main(): Promise<void> {
   await client.enqueue({ queue: "mail", prority: 5 });
   // @ts-expect-error no such state
   await client.jobs({ state: "lost" });
+  // @ts-expect-error nothing is changed, dry or not
+  await client.deadGroups({ dry_run: true });
   // @ts-expect-error seconds are not a thing here
   new Worker(client, { queues: ["mail"], lease: 30 });
 }

@@ -19,6 +19,7 @@ from .wire import (
     Ack,
     ClaimRequest,
     Claims,
+    DeadGroups,
     DeadRequest,
     DeadStep,
     Enqueued,
@@ -277,6 +278,12 @@ class Client:
         """The minutes since a time in which a queue did something, oldest first."""
         call = Call("GET", _queue(queue, "/throughput"), {"since_ms": int(since_ms)}, repeatable=True)
         return [from_wire(Minute, m) for m in self._call(call)["minutes"]]
+
+    def dead_groups(self, request: Optional[DeadRequest] = None) -> DeadGroups:
+        """Dead jobs that the request selects, by queue and kind of error: up to request.limit groups (100)."""
+        query = to_wire(request or DeadRequest())
+        query = {name: value for name, value in query.items() if name not in ("dry_run", "after")}
+        return self._one(DeadGroups, Call("GET", "/v1/dead/groups", query, repeatable=True))
 
     def retry_dead(self, request: DeadRequest) -> DeadStep:
         """One step of retrying the dead jobs that the request selects."""

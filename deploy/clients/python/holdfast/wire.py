@@ -322,6 +322,26 @@ class DeadStep:
 
 
 @dataclass
+class DeadGroup:
+    """Dead jobs of a queue whose errors are of one kind."""
+
+    queue: str = ""
+    error_fp: str = ""  # the error of a DeadRequest for them; empty: they have no error
+    jobs: int = 0
+    sample: Job = field(default_factory=Job)  # the one that was enqueued last, without payload, result and progress
+
+
+@dataclass
+class DeadGroups:
+    """Dead jobs by queue and kind of error."""
+
+    groups: list[DeadGroup] = field(default_factory=list)  # those with the most jobs first
+    kinds: int = 0  # groups in all, also those beyond the limit
+    total: int = 0  # jobs in all of them
+    partial: bool = False  # too many to look at all: the numbers are the least that they can be
+
+
+@dataclass
 class QueueHealth:
     """A queue in Health."""
 

@@ -141,7 +141,12 @@ class ClientTest(Case):
         self.client.enqueue([Spec(self.queue)] * 3)
         jobs = self.client.claim(ClaimRequest([self.queue], max=3)).jobs
         self.client.fail([Fail(job.lease, "broken", fatal=True) for job in jobs])
-        self.assertEqual(self.client.retry_dead(DeadRequest(self.queue, dry_run=True)).count, 3)
+        found = self.client.dead_groups(DeadRequest(self.queue, limit=1))
+        (group,) = found.groups
+        self.assertEqual((found.kinds, found.total, found.partial, group.jobs, group.sample.last_error), (1, 3, False, 3, "broken"))
+        self.assertEqual(self.client.dead_groups(DeadRequest(self.queue, before_ms=1, dry_run=True, after="1_1")).total, 0)
+        self.assertGreaterEqual(self.client.dead_groups().total, 3)
+        self.assertEqual(self.client.retry_dead(DeadRequest(self.queue, error=group.error_fp, dry_run=True)).count, 3)
         self.assertEqual(self.client.retry_dead(DeadRequest(self.queue, limit=1)).count, 1)
         self.assertEqual(self.client.archive_dead(DeadRequest(self.queue)).count, 2)
         self.assertEqual(self.client.queue(self.queue).counts.dead, 0)
