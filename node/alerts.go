@@ -107,6 +107,7 @@ type alerts struct {
 	mu   sync.Mutex
 	now  map[string]Alert // that hold
 	told map[string]Alert // that were told of
+	term int              // how often told was forgotten
 	wake chan struct{}
 }
 
@@ -127,6 +128,7 @@ func (a *alerts) see(g *glance) {
 	a.now = map[string]Alert{}
 	if !g.hasStore { // whoever is the primary now tells of what it sees
 		a.told = map[string]Alert{}
+		a.term++
 		return
 	}
 	for _, one := range a.conf.raised(g) {
@@ -141,8 +143,9 @@ func (a *alerts) see(g *glance) {
 	}
 }
 
-// next returns something to tell; false: there is nothing.
-func (a *alerts) next() (Alert, bool) {
+// next returns something to tell and the term that it belongs to; false: there
+// is nothing.
+func (a *alerts) next() (one Alert, term int, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var keys []string
@@ -152,9 +155,9 @@ func (a *alerts) next() (Alert, bool) {
 		}
 	}
 	if len(keys) > 0 {
-		one := a.now[slices.Min(keys)]
+		one = a.now[slices.Min(keys)]
 		one.Status = "firing"
-		return one, true
+		return one, a.term, true
 	}
 	for key := range a.told {
 		if _, ok := a.now[key]; !ok {
@@ -162,16 +165,20 @@ func (a *alerts) next() (Alert, bool) {
 		}
 	}
 	if len(keys) == 0 {
-		return Alert{}, false
+		return Alert{}, a.term, false
 	}
-	one := a.told[slices.Min(keys)]
+	one = a.told[slices.Min(keys)]
 	one.Status, one.Text, one.AtMS = "resolved", "no longer: "+one.Text, time.Now().UnixMilli()
-	return one, true
+	return one, a.term, true
 }
 
-func (a *alerts) done(one Alert) {
+// done notes that one was told, unless its term is over.
+func (a *alerts) done(one Alert, term int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if term != a.term {
+		return
+	}
 	if delete(a.told, one.key()); one.Status == "firing" {
 		a.told[one.key()] = one
 	}
@@ -181,7 +188,7 @@ func (a *alerts) done(one Alert) {
 func (a *alerts) run(ctx context.Context) {
 	wait := a.backoff
 	for {
-		one, ok := a.next()
+		one, term, ok := a.next()
 		if !ok {
 			select {
 			case <-ctx.Done():
@@ -202,7 +209,7 @@ func (a *alerts) run(ctx context.Context) {
 		}
 		wait = a.backoff
 		a.log.Info("alert told", "alert", one.Alert, "queue", one.Queue, "status", one.Status)
-		a.done(one)
+		a.done(one, term)
 	}
 }
 
