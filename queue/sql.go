@@ -73,9 +73,10 @@ const (
 	setQueueErr = `insert into last_errors(queue,at,error) values (?,?,?) on conflict do update set at=excluded.at, error=excluded.error`
 )
 
-// statements are the writer's, prepared once on its connection.
+// statements are the writer's, each prepared once on its connection.
 type statements struct {
-	all []*sql.Stmt
+	single []*sql.Stmt
+	lists  []*listStmt
 
 	begin, commit, rollback, savepoint, rollbackTo, releaseTo        *sql.Stmt
 	claimable, held, expired, settle, extend, setProgress, insertRun *sql.Stmt
@@ -125,7 +126,7 @@ func prepare(ctx context.Context, conn *sql.Conn) (*statements, error) {
 			return s, err
 		}
 		*dst = stmt
-		s.all = append(s.all, stmt)
+		s.single = append(s.single, stmt)
 	}
 	lists := map[**listStmt][3]string{
 		&s.insertJobs:     {insertJobsHead, insertJobsRow, ""},
@@ -145,12 +146,8 @@ func prepare(ctx context.Context, conn *sql.Conn) (*statements, error) {
 		&s.deleteRuns:     {"delete from job_runs where job in (", "?", ")"},
 	}
 	for dst, parts := range lists {
-		l, err := prepareList(ctx, conn, parts[0], parts[1], parts[2])
-		if err != nil {
-			return s, err
-		}
-		*dst = l
-		s.all = append(s.all, l.stmts[:]...)
+		*dst = newListStmt(conn, parts[0], parts[1], parts[2])
+		s.lists = append(s.lists, *dst)
 	}
 	return s, nil
 }
@@ -158,8 +155,16 @@ func prepare(ctx context.Context, conn *sql.Conn) (*statements, error) {
 // close lets go of the statements. The connection, and with it the file, would
 // stay open for their sake.
 func (s *statements) close() error {
+	all := s.single
+	for _, l := range s.lists {
+		for _, stmt := range l.stmts {
+			if stmt != nil {
+				all = append(all, stmt)
+			}
+		}
+	}
 	var errs []error
-	for _, stmt := range s.all {
+	for _, stmt := range all {
 		errs = append(errs, stmt.Close())
 	}
 	return errors.Join(errs...)

@@ -15,28 +15,35 @@ import (
 // Plain ? throughout: the driver asks SQLite for the name of each numbered
 // parameter, which is quadratic in a statement of many rows.
 
-// sizes are the numbers of rows that a list statement is prepared for. Each
+// sizes are the numbers of rows that a list statement is made for. Each
 // execution costs about as much as two rows, so a list should take few.
 var sizes = [...]int{64, 32, 16, 8, 4, 2, 1}
 
-// listStmt is a statement over a list of rows, "…head row, row, row tail…".
+// listStmt is a statement over a list of rows, "…head row, row, row tail…", for
+// each of sizes prepared when it is first used: they take memory.
 type listStmt struct {
-	stmts [len(sizes)]*sql.Stmt
-	width int  // parameters a row
-	fills bool // a row that comes twice counts once, so the last one can fill up a statement
+	conn            *sql.Conn
+	head, row, tail string
+	width           int  // parameters a row
+	fills           bool // a row that comes twice counts once, so the last one can fill up a statement
+	stmts           [len(sizes)]*sql.Stmt
 }
 
-func prepareList(ctx context.Context, conn *sql.Conn, head, row, tail string) (*listStmt, error) {
-	l := &listStmt{width: strings.Count(row, "?"), fills: !strings.HasPrefix(head, "insert")}
-	for i, n := range sizes {
-		text := head + strings.TrimSuffix(strings.Repeat(row+",", n), ",") + tail
-		stmt, err := conn.PrepareContext(ctx, text) //nolint:sqlclosecheck // by statements.close
+func newListStmt(conn *sql.Conn, head, row, tail string) *listStmt {
+	return &listStmt{conn: conn, head: head, row: row, tail: tail, width: strings.Count(row, "?"), fills: !strings.HasPrefix(head, "insert")}
+}
+
+// stmt returns the statement for sizes[i] rows.
+func (l *listStmt) stmt(i int) (*sql.Stmt, error) {
+	if l.stmts[i] == nil {
+		text := l.head + strings.TrimSuffix(strings.Repeat(l.row+",", sizes[i]), ",") + l.tail
+		stmt, err := l.conn.PrepareContext(context.Background(), text) //nolint:sqlclosecheck // by statements.close
 		if err != nil {
 			return nil, err
 		}
 		l.stmts[i] = stmt
 	}
-	return l, nil
+	return l.stmts[i], nil
 }
 
 // each calls run for every cut of rows, a flat list of parameters, with the
@@ -51,7 +58,11 @@ func (l *listStmt) each(pre, rows, post []any, run func(*sql.Stmt, []any) error)
 			args = append(args, rows[len(rows)-l.width:]...)
 		}
 		rows = rows[min(n, len(rows)):]
-		if err := run(l.stmts[i], append(args, post...)); err != nil {
+		stmt, err := l.stmt(i)
+		if err != nil {
+			return err
+		}
+		if err := run(stmt, append(args, post...)); err != nil {
 			return err
 		}
 	}
