@@ -55,89 +55,71 @@ func (a *API) learn(ctx context.Context, s Store) {
 	}
 }
 
-func leaseOfAck(a *queue.Ack) string       { return a.Lease }
-func leaseOfFail(f *queue.Fail) string     { return f.Lease }
-func leaseOfRelease(lease *string) string  { return *lease }
-func leaseOfSnooze(s *queue.Snooze) string { return s.Lease }
-func leaseOfExtend(e *queue.Extend) string { return e.Lease }
+func leaseOfAck(a *queue.Ack) *string       { return &a.Lease }
+func leaseOfFail(f *queue.Fail) *string     { return &f.Lease }
+func leaseOfRelease(lease *string) *string  { return lease }
+func leaseOfSnooze(s *queue.Snooze) *string { return &s.Lease }
+func leaseOfExtend(e *queue.Extend) *string { return &e.Lease }
 
-// screen finds the leases of jobs that p may not touch. They are not handed to
-// the queue, and each fails alone.
-func screen(r *http.Request, s Store, leases []string) (denied map[int]queue.Result, err error) {
+// screen is what of a batch is not for who sent it.
+type screen struct {
+	denied map[int]queue.Result
+}
+
+// newScreen takes the leases of jobs that who makes r may not touch out of a
+// batch. The items keep their places, by which errors name them; to the queue
+// one without a lease is lost, and changes nothing.
+func newScreen[Item any](r *http.Request, s Store, items []Item, lease func(*Item) *string) (*screen, error) {
+	sc := &screen{}
 	p := principalOf(r)
-	if p.all || len(leases) == 0 {
-		return nil, nil
+	if p.all || len(items) == 0 {
+		return sc, nil
 	}
-	ids := make([]int64, len(leases))
-	for i, lease := range leases {
-		ids[i], _ = jobOfLease(lease) // 0, of which there is none, for one that names no job
+	ids := make([]int64, len(items))
+	for i, token := range leasesOf(items, lease) {
+		ids[i], _ = jobOfLease(token) // 0, of which there is none, for one that names no job
 	}
 	of, err := queuesOf(r, s, ids)
 	if err != nil {
 		return nil, err
 	}
-	denied = map[int]queue.Result{}
+	sc.denied = map[int]queue.Result{}
 	for i, id := range ids {
 		if name, ok := of[id]; ok && !p.covers(name) {
-			denied[i] = queue.Result{ID: id, Err: p.notItsJob(id)}
+			sc.denied[i] = queue.Result{ID: id, Err: p.notItsJob(id)}
+			*lease(&items[i]) = ""
 		}
 	}
-	return denied, nil
+	return sc, nil
 }
 
-// screened settles the items that are not denied, and puts the results of all
-// into their order.
+// correct puts into the results of the batch what the queue could not say.
+func (sc *screen) correct(results []queue.Result) {
+	for i, no := range sc.denied {
+		results[i] = no
+	}
+}
+
+// screened settles a batch, all but the items that are not for who makes r.
 func screened[Item any](
-	r *http.Request, s Store, items []Item, lease func(*Item) string,
+	r *http.Request, s Store, items []Item, lease func(*Item) *string,
 	do func(context.Context, []Item) ([]queue.Result, queue.Seq, error),
 ) ([]queue.Result, queue.Seq, error) {
-	denied, err := screen(r, s, leasesOf(items, lease))
+	sc, err := newScreen(r, s, items, lease)
 	if err != nil {
 		return nil, queue.Seq{}, err
 	}
-	if len(denied) == 0 {
-		return do(r.Context(), items)
+	results, seq, err := do(r.Context(), items)
+	if err == nil {
+		sc.correct(results)
 	}
-	seq := s.Seq()
-	var results []queue.Result
-	if kept := without(items, denied); len(kept) > 0 {
-		if results, seq, err = do(r.Context(), kept); err != nil {
-			return nil, seq, err
-		}
-	}
-	return merged(results, denied), seq, nil
+	return results, seq, err
 }
 
-func leasesOf[Item any](items []Item, lease func(*Item) string) []string {
+func leasesOf[Item any](items []Item, lease func(*Item) *string) []string {
 	out := make([]string, len(items))
 	for i := range items {
-		out[i] = lease(&items[i])
+		out[i] = *lease(&items[i])
 	}
 	return out
-}
-
-func without[Item any](items []Item, denied map[int]queue.Result) []Item {
-	if len(denied) == 0 {
-		return items
-	}
-	var kept []Item
-	for i := range items {
-		if _, no := denied[i]; !no {
-			kept = append(kept, items[i])
-		}
-	}
-	return kept
-}
-
-func merged(results []queue.Result, denied map[int]queue.Result) []queue.Result {
-	all := make([]queue.Result, 0, len(results)+len(denied))
-	for i := range len(results) + len(denied) {
-		if no, ok := denied[i]; ok {
-			all = append(all, no)
-			continue
-		}
-		all = append(all, results[0])
-		results = results[1:]
-	}
-	return all
 }

@@ -29,15 +29,14 @@ func (a *API) claim(s Store, w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	noAcks, err := screen(r, s, leasesOf(req.Acks, leaseOfAck))
+	acks, err := newScreen(r, s, req.Acks, leaseOfAck)
 	if err != nil {
 		return err
 	}
-	noFails, err := screen(r, s, leasesOf(req.Fails, leaseOfFail))
+	fails, err := newScreen(r, s, req.Fails, leaseOfFail)
 	if err != nil {
 		return err
 	}
-	req.Acks, req.Fails = without(req.Acks, noAcks), without(req.Fails, noFails)
 	if len(req.Acks)+len(req.Fails) > 0 {
 		if err := a.checkDurability("durability", ""); err != nil {
 			return err
@@ -53,7 +52,8 @@ func (a *API) claim(s Store, w http.ResponseWriter, r *http.Request) error {
 		}
 		return err
 	}
-	claims.Acks, claims.Fails = merged(claims.Acks, noAcks), merged(claims.Fails, noFails)
+	acks.correct(claims.Acks)
+	fails.correct(claims.Fails)
 	if carried := slices.Concat(claims.Acks, claims.Fails); len(carried) > 0 {
 		if err := a.resultsSettled(r, s, "", carried); err != nil {
 			if len(claims.Jobs) > 0 {

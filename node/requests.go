@@ -14,7 +14,11 @@ import (
 // that would mean something else there, as a negative delay does.
 
 // each converts the items of a batch. An error names the item that it is about.
+// How many there may be is checked first: what comes next costs by the item.
 func each[Wire, Item any](field string, wire []Wire, convert func(*Wire) (Item, error)) ([]Item, error) {
+	if len(wire) > queue.MaxBatch {
+		return nil, &queue.SpecError{Field: field, Reason: fmt.Sprintf("%d items; at most %d in a request", len(wire), queue.MaxBatch)}
+	}
 	items := make([]Item, len(wire))
 	for i := range wire {
 		var err error
