@@ -78,7 +78,10 @@ func resultsOf(public publisher, results []queue.Result) []client.Result {
 }
 
 func resultOf(public publisher, result *queue.Result) client.Result {
-	wire := client.Result{ID: idOf(result.ID), OK: result.Err == nil}
+	wire := client.Result{OK: result.Err == nil}
+	if result.ID != 0 { // else the token names no job
+		wire.ID = idOf(result.ID)
+	}
 	if result.Err != nil {
 		body := public(result.Err).body()
 		wire.Error = &body

@@ -61,8 +61,9 @@ func leaseOfRelease(lease *string) *string  { return lease }
 func leaseOfSnooze(s *queue.Snooze) *string { return &s.Lease }
 func leaseOfExtend(e *queue.Extend) *string { return &e.Lease }
 
-// screen is what of a batch is not for who sent it.
+// screen is a batch as it was sent, and what of it is not for who sent it.
 type screen struct {
+	leases []string
 	denied map[int]queue.Result
 }
 
@@ -70,13 +71,13 @@ type screen struct {
 // batch. The items keep their places, by which errors name them; to the queue
 // one without a lease is lost, and changes nothing.
 func newScreen[Item any](r *http.Request, s Store, items []Item, lease func(*Item) *string) (*screen, error) {
-	sc := &screen{}
+	sc := &screen{leases: leasesOf(items, lease)}
 	p := principalOf(r)
 	if p.all || len(items) == 0 {
 		return sc, nil
 	}
 	ids := make([]int64, len(items))
-	for i, token := range leasesOf(items, lease) {
+	for i, token := range sc.leases {
 		ids[i], _ = jobOfLease(token) // 0, of which there is none, for one that names no job
 	}
 	of, err := queuesOf(r, s, ids)
@@ -94,7 +95,8 @@ func newScreen[Item any](r *http.Request, s Store, items []Item, lease func(*Ite
 }
 
 // correct puts into the results of the batch what the queue could not say.
-func (sc *screen) correct(results []queue.Result) {
+func (sc *screen) correct(s Store, results []queue.Result) {
+	neverGiven(s, sc.leases, results)
 	for i, no := range sc.denied {
 		results[i] = no
 	}
@@ -111,7 +113,7 @@ func screened[Item any](
 	}
 	results, seq, err := do(r.Context(), items)
 	if err == nil {
-		sc.correct(results)
+		sc.correct(s, results)
 	}
 	return results, seq, err
 }

@@ -52,8 +52,8 @@ func (a *API) claim(s Store, w http.ResponseWriter, r *http.Request) error {
 		}
 		return err
 	}
-	acks.correct(claims.Acks)
-	fails.correct(claims.Fails)
+	acks.correct(s, claims.Acks)
+	fails.correct(s, claims.Fails)
 	if carried := slices.Concat(claims.Acks, claims.Fails); len(carried) > 0 {
 		if err := a.resultsSettled(r, s, "", carried); err != nil {
 			if len(claims.Jobs) > 0 {

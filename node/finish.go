@@ -35,7 +35,7 @@ func (a *API) acks(s Store, w http.ResponseWriter, r *http.Request) error {
 // ack is POST /v1/jobs/{id}/ack.
 func (a *API) ack(s Store, w http.ResponseWriter, r *http.Request) error {
 	var item client.Ack
-	if err := decodeItem(w, r, &item, &item.Lease); err != nil {
+	if err := decodeItem(s, w, r, &item, &item.Lease); err != nil {
 		return err
 	}
 	if err := a.checkDurability("durability", ""); err != nil {
@@ -49,7 +49,7 @@ func (a *API) ack(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err == nil {
 		err = a.resultsSettled(r, s, "", results)
 	}
-	return a.answerItem(w, r, results, seq, err)
+	return a.answerItem(s, w, r, item.Lease, results, seq, err)
 }
 
 // fails is POST /v1/fails.
@@ -75,7 +75,7 @@ func (a *API) fails(s Store, w http.ResponseWriter, r *http.Request) error {
 // failJob is POST /v1/jobs/{id}/fail.
 func (a *API) failJob(s Store, w http.ResponseWriter, r *http.Request) error {
 	var item client.Fail
-	if err := decodeItem(w, r, &item, &item.Lease); err != nil {
+	if err := decodeItem(s, w, r, &item, &item.Lease); err != nil {
 		return err
 	}
 	if err := a.checkDurability("durability", ""); err != nil {
@@ -89,7 +89,7 @@ func (a *API) failJob(s Store, w http.ResponseWriter, r *http.Request) error {
 	if err == nil {
 		err = a.resultsSettled(r, s, "", results)
 	}
-	return a.answerItem(w, r, results, seq, err)
+	return a.answerItem(s, w, r, item.Lease, results, seq, err)
 }
 
 // releases is POST /v1/releases.
@@ -109,11 +109,11 @@ func (a *API) releases(s Store, w http.ResponseWriter, r *http.Request) error {
 // release is POST /v1/jobs/{id}/release.
 func (a *API) release(s Store, w http.ResponseWriter, r *http.Request) error {
 	var item client.Release
-	if err := decodeItem(w, r, &item, &item.Lease); err != nil {
+	if err := decodeItem(s, w, r, &item, &item.Lease); err != nil {
 		return err
 	}
 	results, seq, err := s.Release(r.Context(), []string{item.Lease})
-	return a.answerItem(w, r, results, seq, err)
+	return a.answerItem(s, w, r, item.Lease, results, seq, err)
 }
 
 // snoozes is POST /v1/snoozes.
@@ -133,7 +133,7 @@ func (a *API) snoozes(s Store, w http.ResponseWriter, r *http.Request) error {
 // snooze is POST /v1/jobs/{id}/snooze.
 func (a *API) snooze(s Store, w http.ResponseWriter, r *http.Request) error {
 	var item client.Snoozing
-	if err := decodeItem(w, r, &item, &item.Lease); err != nil {
+	if err := decodeItem(s, w, r, &item, &item.Lease); err != nil {
 		return err
 	}
 	snooze, err := snoozeOf(&item)
@@ -141,7 +141,7 @@ func (a *API) snooze(s Store, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	results, seq, err := s.Snooze(r.Context(), []queue.Snooze{snooze})
-	return a.answerItem(w, r, results, seq, err)
+	return a.answerItem(s, w, r, item.Lease, results, seq, err)
 }
 
 // extends is POST /v1/extends.
@@ -161,7 +161,7 @@ func (a *API) extends(s Store, w http.ResponseWriter, r *http.Request) error {
 // extend is POST /v1/jobs/{id}/extend.
 func (a *API) extend(s Store, w http.ResponseWriter, r *http.Request) error {
 	var item client.Extend
-	if err := decodeItem(w, r, &item, &item.Lease); err != nil {
+	if err := decodeItem(s, w, r, &item, &item.Lease); err != nil {
 		return err
 	}
 	extend, err := extendOf(&item)
@@ -169,7 +169,7 @@ func (a *API) extend(s Store, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	results, seq, err := s.Extend(r.Context(), []queue.Extend{extend})
-	return a.answerItem(w, r, results, seq, err)
+	return a.answerItem(s, w, r, item.Lease, results, seq, err)
 }
 
 // decodeBatch reads a batch; size tells how many items were read. An empty
@@ -186,7 +186,7 @@ func decodeBatch(w http.ResponseWriter, r *http.Request, v any, size func() int,
 
 // decodeItem reads the body of a single form, whose lease must be one of the
 // job in the path.
-func decodeItem(w http.ResponseWriter, r *http.Request, v any, lease *string) error {
+func decodeItem(s Store, w http.ResponseWriter, r *http.Request, v any, lease *string) error {
 	id, err := jobID(r)
 	if err != nil {
 		return err
@@ -194,13 +194,7 @@ func decodeItem(w http.ResponseWriter, r *http.Request, v any, lease *string) er
 	if err := decode(w, r, v); err != nil {
 		return err
 	}
-	if *lease == "" {
-		return &queue.SpecError{Field: "lease", Reason: "is required"}
-	}
-	if !leaseNames(*lease, id) {
-		return queue.ErrLeaseLost
-	}
-	return nil
+	return checkLease(s, *lease, id)
 }
 
 func (a *API) answerBatch(w http.ResponseWriter, r *http.Request, results []queue.Result, seq queue.Seq, err error) error {
@@ -211,10 +205,11 @@ func (a *API) answerBatch(w http.ResponseWriter, r *http.Request, results []queu
 	return a.answer(w, http.StatusOK, client.Results{Results: resultsOf(a.publicTo(r), results)})
 }
 
-func (a *API) answerItem(w http.ResponseWriter, r *http.Request, results []queue.Result, seq queue.Seq, err error) error {
+func (a *API) answerItem(s Store, w http.ResponseWriter, r *http.Request, lease string, results []queue.Result, seq queue.Seq, err error) error {
 	if err != nil {
 		return renamed(err, outOfBatch)
 	}
+	neverGiven(s, []string{lease}, results)
 	a.wrote(w, seq)
 	if err := results[0].Err; err != nil {
 		return err

@@ -121,7 +121,7 @@ func TestFinishOne(t *testing.T) {
 		path := "/v1/jobs/" + job.ID + "/" + tt.verb
 		t.Run(tt.verb+" with the lease of another job is lost", func(t *testing.T) {
 			w := f.send("POST", "/v1/jobs/"+other.ID+"/"+tt.verb, bodyf(tt.body, job.Lease))
-			wantError(t, w, http.StatusConflict, client.CodeLeaseLost, "lost")
+			wantError(t, w, http.StatusConflict, client.CodeLeaseLost, "a lease of job "+job.ID+", and not of job "+other.ID)
 			if got := call[client.Job](f, http.StatusOK, "GET", "/v1/jobs/"+job.ID, "").State; got != "running" {
 				t.Errorf("the job is %s", got)
 			}

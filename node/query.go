@@ -120,19 +120,3 @@ func parseID(text string) (int64, bool) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	return id, err == nil
 }
-
-// jobOfLease returns the job that a lease token, "epoch.id.run.MAC", names.
-// Whether the token is good is for the queue to say.
-func jobOfLease(lease string) (int64, bool) {
-	parts := strings.Split(lease, ".")
-	if len(parts) != 4 {
-		return 0, false
-	}
-	return parseID(parts[1])
-}
-
-// leaseNames reports whether a lease token is one of the job id.
-func leaseNames(lease string, id int64) bool {
-	named, ok := jobOfLease(lease)
-	return ok && named == id
-}

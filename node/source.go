@@ -53,38 +53,40 @@ func (s *source) Claim(ctx context.Context, wire client.ClaimRequest) (client.Cl
 	if err != nil {
 		return client.Claims{}, s.fault(err)
 	}
+	neverGiven(s.store, leasesOf(req.Acks, leaseOfAck), claims.Acks)
+	neverGiven(s.store, leasesOf(req.Fails, leaseOfFail), claims.Fails)
 	return claimsOf(s.public, &claims), nil
 }
 
 // Ack implements [client.Source].
 func (s *source) Ack(ctx context.Context, wire ...client.Ack) ([]client.Result, error) {
-	return settle(ctx, s, "acks", wire, ackOf, s.store.Ack)
+	return settle(ctx, s, "acks", wire, ackOf, leaseOfAck, s.store.Ack)
 }
 
 // Fail implements [client.Source].
 func (s *source) Fail(ctx context.Context, wire ...client.Fail) ([]client.Result, error) {
-	return settle(ctx, s, "fails", wire, failOf, s.store.Fail)
+	return settle(ctx, s, "fails", wire, failOf, leaseOfFail, s.store.Fail)
 }
 
 // Release implements [client.Source].
 func (s *source) Release(ctx context.Context, wire ...client.Release) ([]client.Result, error) {
-	return settle(ctx, s, "releases", wire, releaseOf, s.store.Release)
+	return settle(ctx, s, "releases", wire, releaseOf, leaseOfRelease, s.store.Release)
 }
 
 // Snooze implements [client.Source].
 func (s *source) Snooze(ctx context.Context, wire ...client.Snoozing) ([]client.Result, error) {
-	return settle(ctx, s, "snoozes", wire, snoozeOf, s.store.Snooze)
+	return settle(ctx, s, "snoozes", wire, snoozeOf, leaseOfSnooze, s.store.Snooze)
 }
 
 // Extend implements [client.Source].
 func (s *source) Extend(ctx context.Context, wire ...client.Extend) ([]client.Result, error) {
-	return settle(ctx, s, "extends", wire, extendOf, s.store.Extend)
+	return settle(ctx, s, "extends", wire, extendOf, leaseOfExtend, s.store.Extend)
 }
 
 // settle converts a batch, does it, and converts what became of it.
 func settle[Wire, Item any](
 	ctx context.Context, s *source, field string, wire []Wire,
-	convert func(*Wire) (Item, error), do func(context.Context, []Item) ([]queue.Result, queue.Seq, error),
+	convert func(*Wire) (Item, error), lease func(*Item) *string, do func(context.Context, []Item) ([]queue.Result, queue.Seq, error),
 ) ([]client.Result, error) {
 	items, err := each(field, wire, convert)
 	if err != nil {
@@ -94,5 +96,6 @@ func settle[Wire, Item any](
 	if err != nil {
 		return nil, s.fault(err)
 	}
+	neverGiven(s.store, leasesOf(items, lease), results)
 	return resultsOf(s.public, results), nil
 }

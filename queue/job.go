@@ -160,7 +160,7 @@ type Extend struct {
 
 // Result is what became of one item of a batch.
 type Result struct {
-	ID         int64     // the job that the token names; 0 when the token could not be read
+	ID         int64     // the job that the token names; 0 when it names none
 	Queue      string    // the job's, unless Err is set
 	Err        error     // ErrLeaseLost, a *SpecError, or nil
 	State      State     // after an Ack, Fail, Release or Snooze

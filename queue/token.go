@@ -53,34 +53,48 @@ func (s *signer) token(l lease) string {
 	return string(base64.RawURLEncoding.AppendEncode(b, mac[:]))
 }
 
+// GaveLease reports whether a lease token is one that a claim gave, in this
+// reign or in one before it. Its lease may have ended.
+func (q *Queue) GaveLease(token string) bool {
+	_, _, ours := q.signer.read(token)
+	return ours
+}
+
 // parse returns the lease that a token names, and whether the token is one of
-// ours. The id is filled in where it can be read, so that an answer can name it.
+// this epoch. The id is filled in where it can be read, so that an answer can
+// name it.
 func (s *signer) parse(token string) (lease, bool) {
-	var l lease
+	l, epoch, ours := s.read(token)
+	return l, ours && epoch == s.epoch
+}
+
+// read returns what a token says, as far as it can be read, and whether it was
+// sealed with the file's secret.
+func (s *signer) read(token string) (l lease, epoch int64, ours bool) {
 	if len(token) > 128 {
-		return l, false
+		return l, 0, false
 	}
 	cut := strings.LastIndexByte(token, '.')
 	if cut < 0 {
-		return l, false
+		return l, 0, false
 	}
 	parts := strings.Split(token[:cut], ".")
 	if len(parts) != 3 {
-		return l, false
+		return l, 0, false
 	}
 	var n [3]int64
 	for i, p := range parts {
 		v, err := strconv.ParseInt(p, 10, 64)
 		if err != nil || v < 0 {
-			return l, false
+			return l, 0, false
 		}
 		n[i] = v
 	}
 	l = lease{id: n[1], run: n[2]}
 	got, err := base64.RawURLEncoding.DecodeString(token[cut+1:])
 	if err != nil {
-		return l, false
+		return l, 0, false
 	}
 	want := s.mac(make([]byte, 0, macLen), []byte(token[:cut]))
-	return l, hmac.Equal(got, want) && n[0] == s.epoch
+	return l, n[0], hmac.Equal(got, want)
 }

@@ -169,7 +169,7 @@ func errorText(err error) string {
 		return text + `; is the node running? start it with "holdfast serve", or name it with --url`
 	case errors.Is(err, replicate.ErrExists):
 		return text + "; it was begun before: start its node by holdfast serve, with the same --config, or correct bucket and path"
-	case errors.Is(err, client.ErrLeaseLost):
+	case errors.Is(err, client.ErrLeaseLost) && strings.Contains(text, "the lease is lost"): // a token that is none is not mended so
 		return text + "; claim the job again"
 	case errors.Is(err, client.ErrQueueFull):
 		return text + "; try again later, or change that: holdfast queues set QUEUE --max-depth N"

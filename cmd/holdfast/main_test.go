@@ -199,7 +199,7 @@ func TestJobFromClaimToEnd(t *testing.T) {
 			t.Errorf("exit code: got %d, want %d", code, exitConflict)
 		}
 		wantText(t, stdout, "^job "+id+" is done\n$")
-		wantText(t, stderr, `^holdfast: 1\.1\.1\.x: .*claim the job again\n$`)
+		wantText(t, stderr, `^holdfast: 1\.1\.1\.x: .*no lease that a claim here gave.* \(lease_lost\)\n$`)
 	})
 	wantText(t, s.ok("queues"), `QUEUE +QUEUED +SCHEDULED`, `a +0 +0 +0 +1`)
 }
@@ -237,6 +237,9 @@ func TestListReadsPages(t *testing.T) {
 func TestExitCodes(t *testing.T) {
 	s := startNode(t)
 	s.enqueue("mail", "1", "--key", "k")
+	s.enqueue("done", "1")
+	lost := s.claim("done").Lease
+	s.ok("ack", lost)
 	starting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = w.Write([]byte(`{"ready":false,"reasons":["the database is being opened"]}`))
@@ -294,7 +297,8 @@ func TestExitCodes(t *testing.T) {
 		{"no such job", []string{"get", "99"}, exitNotFound, "^holdfast: get: no such job: 99 "},
 		{"no such queue", []string{"status", "--queue", "none"}, exitNotFound, "no such queue"},
 		{"some jobs not found", []string{"cancel", "98", "99"}, exitNotFound, "no such job: 98.*\nholdfast: .*no such job: 99"},
-		{"a lost lease", []string{"release", "1.1.1.x"}, exitConflict, "claim the job again"},
+		{"a lost lease", []string{"release", lost}, exitConflict, "^holdfast: " + lost + ": the lease is lost: .*; claim the job again\n$"},
+		{"a lease of another node", []string{"ack", "1.1.1.x"}, exitConflict, `^holdfast: 1\.1\.1\.x: this is no lease that a claim here gave: send the whole lease, as the claim gave it \(lease_lost\)\n$`},
 		{"a key that is taken", []string{"enqueue", "mail", "2", "--key", "k"}, exitConflict, "choose another --key"},
 		{"a retry of a job that lives", []string{"dead", "retry", "1"}, exitConflict, "job 1 is queued; only a dead job can be retried"},
 		{"nobody listens", []string{"status", "--url", "http://127.0.0.1:1"}, exitUnreachable, "is the node running.*holdfast serve"},

@@ -158,7 +158,7 @@ type Results struct {
 // Result is what became of one item of a batch, and the whole answer of the
 // single forms such as POST /v1/jobs/{id}/ack.
 type Result struct {
-	ID           string     `json:"id"`
+	ID           string     `json:"id,omitempty"` // the job that the token names; empty: it names none
 	OK           bool       `json:"ok"`
 	State        string     `json:"state,omitempty"`
 	RunAtMS      int64      `json:"run_at_ms,omitempty"`

@@ -116,7 +116,8 @@ export interface Extend {
 
 /** What became of one item of a batch. */
 export interface Result {
-  id: string;
+  /** The job that the lease names; absent when it names none, which is an error. */
+  id?: string;
   ok: boolean;
   state?: State;
   run_at_ms?: number;

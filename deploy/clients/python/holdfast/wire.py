@@ -139,7 +139,7 @@ class Claimed:
 class Result:
     """What became of one item of a batch."""
 
-    id: str = ""
+    id: str = ""  # the job that the lease names; empty: it names none, which is an error
     ok: bool = False
     state: str = ""
     run_at_ms: int = 0
