@@ -66,7 +66,6 @@ var forClients = []struct {
 	{queue.ErrClosed, client.CodeUnavailable},
 	{queue.ErrLeaseLost, client.CodeLeaseLost},
 	{queue.ErrNotFound, client.CodeNotFound},
-	{queue.ErrNoQueue, client.CodeNotFound},
 	{queue.ErrNoToken, client.CodeNotFound},
 	{queue.ErrTokenName, client.CodeExists},
 	{queue.ErrTooManyTokens, client.CodeWrongState},
@@ -83,10 +82,13 @@ func asAPIError(err error) *apiError {
 		api      *apiError
 		spec     *queue.SpecError
 		tooLarge *queue.TooLargeError
+		noQueue  *queue.NoQueueError
 	)
 	switch {
 	case errors.As(err, &api):
 		return api
+	case errors.As(err, &noQueue):
+		return &apiError{code: client.CodeNotFound, message: NoQueueText(noQueue.Queue, nil)}
 	case errors.As(err, &spec):
 		return &apiError{code: client.CodeInvalid, message: spec.Error()}
 	case errors.As(err, &tooLarge):

@@ -132,9 +132,9 @@ func TestBadInput(t *testing.T) {
 		{"a deep result in a claim", "POST", "/v1/claims", `{"queues":["a"],"acks":[{"lease":"x","result":` + deep + `}]}`, 400, "invalid", "acks[0].result: arrays"},
 		{"deep progress", "POST", "/v1/extends", `{"extends":[{"lease":"x","progress":` + deep + `}]}`, 400, "invalid", "extends[0].progress: arrays"},
 		// queues
-		{"a queue that is not there", "GET", "/v1/queues/nothere", "", 404, "not_found", "no such queue"},
-		{"a patch of a queue that is not there", "PATCH", "/v1/queues/nothere", `{"max_attempts":3}`, 404, "not_found", "no such queue"},
-		{"a patch of the retention of a queue that is not there", "PATCH", "/v1/queues/nothere", `{"keep_last":{"done":3}}`, 404, "not_found", "no such queue"},
+		{"a queue that is not there", "GET", "/v1/queues/nothere", "", 404, "not_found", `no such queue: "nothere"; did you mean there?`},
+		{"a patch of a queue that is not there", "PATCH", "/v1/queues/nothere", `{"max_attempts":3}`, 404, "not_found", `no such queue: "nothere"; did you mean there?`},
+		{"a patch of the retention of a queue that is not there", "PATCH", "/v1/queues/nothere", `{"keep_last":{"done":3}}`, 404, "not_found", `no such queue: "nothere"; did you mean there?`},
 		{"a patch that makes a queue of a bad name", "PATCH", "/v1/queues/a%20b", `{"create":true}`, 400, "invalid", "queue: "},
 		{"a patch without a body", "PATCH", "/v1/queues/there", "", 400, "invalid", "body is empty"},
 		{"a patch with an unknown field", "PATCH", "/v1/queues/there", `{"attempts":3}`, 400, "invalid", "attempts: unknown field"},
@@ -156,14 +156,14 @@ func TestBadInput(t *testing.T) {
 		{"a string for a retention", "PATCH", "/v1/queues/there", `{"retention_ms":{"done":"7d"}}`, 400, "invalid", "retention_ms.done: got a string, want an integer"},
 		{"a negative number to keep", "PATCH", "/v1/queues/there", `{"keep_last":{"dead":-1}}`, 400, "invalid", "keep_last.dead: must be from 1"},
 		{"a number to keep of an unknown state", "PATCH", "/v1/queues/there", `{"keep_last":{"gone":1}}`, 400, "invalid", "keep_last: "},
-		{"a pause of a queue that is not there", "POST", "/v1/queues/nothere/pause", "", 404, "not_found", "no such queue"},
+		{"a pause of a queue that is not there", "POST", "/v1/queues/nothere/pause", "", 404, "not_found", `no such queue: "nothere"; did you mean there?`},
 		{"a resume with a field", "POST", "/v1/queues/there/resume", `{"now":true}`, 400, "invalid", "now: unknown field"},
-		{"the throughput of a queue that is not there", "GET", "/v1/queues/nothere/throughput", "", 404, "not_found", "no such queue"},
+		{"the throughput of a queue that is not there", "GET", "/v1/queues/nothere/throughput", "", 404, "not_found", `no such queue: "nothere"; did you mean there?`},
 		{"a throughput since letters", "GET", "/v1/queues/there/throughput?since_ms=today", "", 400, "invalid", "since_ms: "},
 		// dead jobs
 		{"a bulk retry without a body", "POST", "/v1/dead/retry", "", 400, "invalid", "body is empty"},
 		{"a bulk retry with a misspelled filter", "POST", "/v1/dead/retry", `{"queu":"there"}`, 400, "invalid", "queu: unknown field"},
-		{"a bulk retry of a queue that is not there", "POST", "/v1/dead/retry", `{"queue":"nothere"}`, 404, "not_found", "no such queue"},
+		{"a bulk retry of a queue that is not there", "POST", "/v1/dead/retry", `{"queue":"nothere"}`, 404, "not_found", `no such queue: "nothere"; did you mean there?`},
 		{"a bulk retry of a bad fingerprint", "POST", "/v1/dead/retry", `{"error":"oops"}`, 400, "invalid", "error: "},
 		{"a bulk archive with a bad cursor", "POST", "/v1/dead/archive", `{"after":"there"}`, 400, "invalid", "after: "},
 		{"a bulk archive with a high limit", "POST", "/v1/dead/archive", `{"limit":1001}`, 400, "invalid", "limit: must be from 1 to 1000"},
@@ -205,10 +205,10 @@ func TestBadInput(t *testing.T) {
 		{"a limit of 0", "GET", "/v1/jobs?limit=0", "", 400, "invalid", "limit: "},
 		{"a high limit", "GET", "/v1/jobs?limit=1001", "", 400, "invalid", "limit: "},
 		{"a flag that is neither", "GET", "/v1/jobs?payload=1", "", 400, "invalid", "payload: "},
-		{"a list of a queue that is not there", "GET", "/v1/jobs?queue=nothere", "", 404, "not_found", "no such queue"},
+		{"a list of a queue that is not there", "GET", "/v1/jobs?queue=nothere", "", 404, "not_found", `no such queue: "nothere"; did you mean there?`},
 		{"a bad cursor", "GET", "/v1/jobs?after=there", "", 400, "invalid", "after: "},
 		{"a bad fingerprint", "GET", "/v1/jobs?error=oops", "", 400, "invalid", "error: "},
-		{"the health of a queue that is not there", "GET", "/v1/health?queue=nothere", "", 404, "not_found", "no such queue"},
+		{"the health of a queue that is not there", "GET", "/v1/health?queue=nothere", "", 404, "not_found", `no such queue: "nothere"; did you mean there?`},
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("%s is %s", tt.name, tt.code), func(t *testing.T) {

@@ -228,8 +228,22 @@ func TestPageActions(t *testing.T) {
 				t.Errorf("%s: paused is %v", action, q.Paused)
 			}
 		}
-		send(t, "/queues/none/pause", url.Values{}, http.StatusNotFound)
+		if w := send(t, "/queues/mial/pause", url.Values{}, http.StatusNotFound); !strings.Contains(w.Body.String(), "no such queue: &#34;mial&#34;") {
+			t.Errorf("got %s", w.Body)
+		}
 		send(t, "/queues/mail/delete", url.Values{}, http.StatusNotFound)
+	})
+	t.Run("a queue that is not there is named", func(t *testing.T) {
+		for path, says := range map[string]string{
+			"/queues/mial":       "There is no queue &#34;mial&#34;.",
+			"/queues/%3Cb%3E":    "There is no queue &#34;&lt;b&gt;&#34;.",
+			"/queues/mial/pause": "There is no queue &#34;mial&#34;.",
+			"/dead?queue=mial":   "no such queue: &#34;mial&#34;",
+		} {
+			if w := f.visit("local", "GET", path, nil); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), says) {
+				t.Errorf("%s: %d %s", path, w.Code, w.Body)
+			}
+		}
 	})
 	t.Run("each is in the audit trail", func(t *testing.T) {
 		trail := answerOf[client.AuditPage](t, f.send("GET", "/v1/audit", ""))

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -58,7 +59,28 @@ func queueNamed(ctx context.Context, s Store, name string) (queue.Info, error) {
 			return infos[i], nil
 		}
 	}
-	return queue.Info{}, queue.ErrNoQueue
+	return queue.Info{}, &queue.NoQueueError{Queue: name}
+}
+
+// meant adds to err, if it says that there is no such queue, which of those that
+// who makes r may see was probably meant.
+func (a *API) meant(r *http.Request, err error) error {
+	none, ok := errors.AsType[*queue.NoQueueError](err)
+	p, s := principalOf(r), a.storeFor(r)
+	if !ok || s == nil || !p.may(scopeView) {
+		return err
+	}
+	infos, fault := s.Queues(r.Context())
+	if fault != nil {
+		return err // which says that much at least
+	}
+	var names []string
+	for i := range infos {
+		if p.covers(infos[i].Name) {
+			names = append(names, infos[i].Name)
+		}
+	}
+	return &apiError{code: client.CodeNotFound, message: NoQueueText(none.Queue, names)}
 }
 
 // patchQueue is PATCH /v1/queues/{queue}.

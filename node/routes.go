@@ -139,7 +139,7 @@ func (a *API) serve(rt route) http.HandlerFunc {
 			return
 		}
 		if err := rt.handle(w, r); err != nil {
-			a.fail(w, r, err)
+			a.fail(w, r, a.meant(r, err))
 		}
 	}
 }

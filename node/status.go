@@ -37,7 +37,7 @@ func (a *API) health(s Store, w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if name != "" && len(wire.Queues) == 0 {
-		return queue.ErrNoQueue
+		return &queue.NoQueueError{Queue: name}
 	}
 	return a.answer(w, http.StatusOK, wire)
 }

@@ -9,7 +9,7 @@ import (
 var (
 	// ErrNotFound is returned when no job has the id.
 	ErrNotFound = errors.New("no such job")
-	// ErrNoQueue is returned when no queue has the name.
+	// ErrNoQueue is returned, as a *NoQueueError, when no queue has the name.
 	ErrNoQueue = errors.New("no such queue: it comes into being with its first job")
 	// ErrLeaseLost is returned when a lease token does not name the job's
 	// present run: the lease ended, the job was finished, or the token is not
@@ -56,6 +56,17 @@ var (
 	// system, whose locks SQLite cannot trust.
 	ErrNetworkDisk = errors.New("the database must be on a local disk")
 )
+
+// NoQueueError is an [ErrNoQueue] that says which queue is not there.
+type NoQueueError struct{ Queue string }
+
+// Error names the queue.
+func (e *NoQueueError) Error() string {
+	return fmt.Sprintf("no such queue: %q comes into being with its first job", clip(e.Queue, MaxName))
+}
+
+// Is makes it an ErrNoQueue.
+func (e *NoQueueError) Is(target error) bool { return target == ErrNoQueue }
 
 // SpecError says which field of a request is wrong and why.
 type SpecError struct {

@@ -172,7 +172,7 @@ func (l *listing) queueIDs(ctx context.Context, tx *sql.Tx) ([]int64, error) {
 		return err
 	}, "select id, name from queues where ?1 in ('', name)", l.Queue)
 	if err == nil && l.Queue != "" && len(out) == 0 {
-		err = ErrNoQueue
+		err = &NoQueueError{l.Queue}
 	}
 	return out, err
 }

@@ -159,7 +159,7 @@ func (r *round) updateQueue(name string, p *Patch) error {
 	q := r.w.names.queues[name]
 	if q == nil {
 		if !p.Create {
-			return ErrNoQueue
+			return &NoQueueError{name}
 		}
 		var err error
 		if q, err = r.queue(name); err != nil {

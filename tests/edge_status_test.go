@@ -46,7 +46,7 @@ func TestStatusOfReplica(t *testing.T) {
 		}
 	})
 	t.Run("what is not there is told", func(t *testing.T) {
-		if code, _, stderr := status("none", "--from", from); code != 3 {
+		if code, _, stderr := status("none", "--from", from); code != 3 || !strings.Contains(stderr, `no such queue: "none"`) {
 			t.Errorf("%d, %s", code, stderr)
 		}
 		if code, _, stderr := status("--from", strings.Replace(from, "/root", "/none", 1)); code != 6 || !strings.Contains(stderr, "lock.json") {

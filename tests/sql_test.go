@@ -111,7 +111,7 @@ func TestStatusBySQL(t *testing.T) {
 		code    int
 		says    string
 	}{
-		{"a queue that is not there", []string{"none", "--from", from}, 3, "no such queue"},
+		{"a queue that is not there", []string{"mial", "--from", from}, 3, `no such queue: "mial"; did you mean mail?`},
 		{"a node that is not there", []string{"--from", "libsql://127.0.0.1:1"}, 5, "no answer from libsql://127.0.0.1:1"},
 		{"a URL without a host", []string{"--from", "libsql:"}, 2, "libsql://edge.example"},
 		{"no port where there is no https", []string{"--from", "libsql://localhost"}, 2, "needs a port"},

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"holdfast/node"
 )
 
 // arrange puts a command line into the order that the cli package understands,
@@ -171,7 +173,7 @@ func (l *line) enter(name string) error {
 	if cmd := l.command(); cmd != nil {
 		what, where = "command of "+cmd.Name, "holdfast "+cmd.Name
 	}
-	if near := nearest(name, known); near != "" {
+	if near := node.Nearest(name, known); near != "" {
 		return usagef("%q is no %s; did you mean %s?", name, what, near)
 	}
 	return usagef("%q is no %s; %s --help lists them", name, what, where)
@@ -245,7 +247,7 @@ func (l *line) unknownFlag(arg string) error {
 	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 	cmd := l.command()
 	if cmd == nil {
-		if near := nearest(name, flagNames(l.app.Flags)); near != "" {
+		if near := node.Nearest(name, flagNames(l.app.Flags)); near != "" {
 			return usagef("there is no flag %s; did you mean --%s?", arg, near)
 		}
 		return usagef("there is no flag %s; holdfast --help lists them", arg)
@@ -254,7 +256,7 @@ func (l *line) unknownFlag(arg string) error {
 	for _, cmd := range l.path {
 		where += " " + cmd.Name
 	}
-	if near := nearest(name, flagNames(cmd.Flags)); near != "" {
+	if near := node.Nearest(name, flagNames(cmd.Flags)); near != "" {
 		return usagef("%s has no flag %s; did you mean --%s?", cmd.Name, arg, near)
 	}
 	return usagef("%s has no flag %s; %s --help lists its flags, and an argument that begins with - goes after --", cmd.Name, arg, where)

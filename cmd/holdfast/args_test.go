@@ -99,15 +99,3 @@ func TestArrangeRefuses(t *testing.T) {
 		})
 	}
 }
-
-func TestNearest(t *testing.T) {
-	known := []string{"enqueue", "queues", "claim", "ack", "list", "status"}
-	for in, want := range map[string]string{
-		"enqueu": "enqueue", "neqeue": "enqueue", "queue": "queues", "stauts": "status", "akc": "ack",
-		"sta": "status", "zzzzzz": "", "": "", "x": "",
-	} {
-		if got := nearest(in, known); got != want {
-			t.Errorf("nearest(%q): got %q, want %q", in, got, want)
-		}
-	}
-}

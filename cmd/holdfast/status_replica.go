@@ -4,14 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
 	"holdfast/node"
-	"holdfast/node/client"
 	"holdfast/replicate"
 )
 
@@ -47,7 +45,11 @@ func statusOfReplica(c *cli.Context, from string) (err error) {
 		return err
 	}
 	if queue != "" && len(health.Queues) == 0 {
-		return &client.Error{Status: http.StatusNotFound, Code: client.CodeNotFound, Message: "there is no such queue"}
+		all, err := node.CopyHealth(c.Context, path, "")
+		if err != nil {
+			return err
+		}
+		return noQueue(queue, all.Queues)
 	}
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, health)

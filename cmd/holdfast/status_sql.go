@@ -14,6 +14,7 @@ import (
 	"github.com/tursodatabase/libsql-client-go/libsql"
 	"github.com/urfave/cli/v2"
 
+	"holdfast/node"
 	"holdfast/node/client"
 )
 
@@ -47,12 +48,25 @@ func statusBySQL(c *cli.Context, from string) error {
 		return asClientError(from, err)
 	}
 	if queue != "" && len(health.Queues) == 0 {
-		return &client.Error{Status: http.StatusNotFound, Code: client.CodeNotFound, Message: "there is no such queue"}
+		all, err := readHealth(ctx, db, "")
+		if err != nil {
+			return asClientError(from, err)
+		}
+		return noQueue(queue, all.Queues)
 	}
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, health)
 	}
 	return printHealth(c, from, health)
+}
+
+// noQueue is the error of a node for a queue that is not one of those there.
+func noQueue(name string, there []client.QueueHealth) error {
+	names := make([]string, len(there))
+	for i := range there {
+		names[i] = there[i].Name
+	}
+	return &client.Error{Status: http.StatusNotFound, Code: client.CodeNotFound, Message: node.NoQueueText(name, names)}
 }
 
 func openLibSQL(c *cli.Context, from string) (*sql.DB, error) {

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -51,7 +52,7 @@ func (b *base) find(r *http.Request, v *Visitor, name string) (Queue, error) {
 	}
 	i := slices.IndexFunc(queues, func(q Queue) bool { return q.Name == name })
 	if i < 0 {
-		return Queue{}, &Error{http.StatusNotFound, "There is no queue of this name. A queue comes into being with its first job."}
+		return Queue{}, &Error{http.StatusNotFound, fmt.Sprintf("There is no queue %.140q. A queue comes into being with its first job.", name)}
 	}
 	return queues[i], nil
 }
