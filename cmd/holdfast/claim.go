@@ -59,6 +59,7 @@ func claim(c *cli.Context, api *client.Client) error {
 	}
 	if len(claims.Jobs) == 0 {
 		fmt.Fprintf(c.App.Writer, "no job is waiting in %s\n", strings.Join(queues, ", "))
+		tellAbsent(c.Context, c.App.ErrWriter, api, queues...)
 		return nil
 	}
 	rows := [][]string{{"ID", "QUEUE", "TYPE", "ATTEMPT", "LEASE", "PAYLOAD"}}

@@ -34,6 +34,9 @@ func events(c *cli.Context, api *client.Client) error {
 	if len(rest) > 0 {
 		return givenTwice(c, rest[0])
 	}
+	if queue != "" && !c.Bool("json") {
+		tellAbsent(c.Context, c.App.ErrWriter, api, queue)
+	}
 	for event, err := range api.Events(c.Context, queue) {
 		switch {
 		case c.Context.Err() != nil: // which is how one stops it

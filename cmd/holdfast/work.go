@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -102,6 +103,11 @@ func work(c *cli.Context, api *client.Client) error {
 		tell = func() { fmt.Fprintln(stderr, waitText(p.running.Load(), max(opts.Grace, 0))) }
 	}
 	defer onSignals(tell, worker.StopNow)()
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	ctx, done := context.WithCancel(c.Context)
+	defer done()
+	looking.Go(func() { logAbsent(ctx, log, api, opts.Queues) }) // nothing waits for it
 	return worker.Run(c.Context)
 }
 
