@@ -1,13 +1,17 @@
 package tests_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +19,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"holdfast/node/client"
 )
 
 // filled copies a file of deploy into a directory with words replaced.
@@ -53,9 +59,61 @@ func TestUnits(t *testing.T) {
 
 func TestCaddyfile(t *testing.T) {
 	needTool(t, "caddy")
-	cmd := exec.Command("caddy", "validate", "--adapter", "caddyfile", "--config", filepath.Join(root, "deploy", "Caddyfile"))
-	cmd.Env = append(cleanEnv(), "HOME="+t.TempDir())
-	mustRun(t, cmd)
+	env := append(cleanEnv(), "HOME="+t.TempDir())
+	t.Run("caddy understands it", func(t *testing.T) {
+		cmd := exec.Command("caddy", "validate", "--adapter", "caddyfile", "--config", filepath.Join(root, "deploy", "Caddyfile"))
+		cmd.Env = env
+		mustRun(t, cmd)
+	})
+	n, front := serve(t, t.TempDir()), "http://"+freeAddr(t)
+	config := filled(t, t.TempDir(), "Caddyfile",
+		"jobs.example.com {", "{\n\tadmin off\n}\n"+front+" {", "127.0.0.1:7780", strings.TrimPrefix(n.url, "http://"))
+	cmd := exec.Command("caddy", "run", "--adapter", "caddyfile", "--config", config)
+	cmd.Env = env
+	launch(t, cmd)
+	eventually(t, 30*time.Second, "caddy passes requests on", func() bool {
+		res, err := http.Get(front + "/readyz")
+		return err == nil && res.Body.Close() == nil && res.StatusCode == http.StatusOK
+	})
+	t.Run("events are passed on at once", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		r, err := http.NewRequestWithContext(ctx, "GET", front+"/v1/events?positions_ms=1000", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if _, err := res.Body.Read(make([]byte, 1)); err != nil {
+			t.Error(err)
+		}
+	})
+	takesNothingWhenGone(t, n, front, http.DefaultTransport)
+}
+
+// takesNothingWhenGone hangs up on a claim that waits behind a proxy: the next
+// job is not given to it.
+func takesNothingWhenGone(t *testing.T, n *node, front string, through http.RoundTripper) {
+	t.Helper()
+	t.Run("a claim whose client is gone takes no job", func(t *testing.T) {
+		ctx, hangUp := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer hangUp()
+		r, err := http.NewRequestWithContext(ctx, "POST", front+"/v1/claims", strings.NewReader(`{"queues":["gone"],"wait_ms":20000}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res, err := through.RoundTrip(r); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("got %+v, %v", res, err)
+		}
+		time.Sleep(500 * time.Millisecond) // for the proxy to tell the node
+		job := n.enqueue(client.Spec{Queue: "gone"})
+		if jobs := n.claim("gone", 1); len(jobs) != 1 || jobs[0].ID != job.ID {
+			t.Errorf("the next worker gets %+v, want job %s", jobs, job.ID)
+		}
+	})
 }
 
 // certificate makes a self-signed one and returns the files.
@@ -124,6 +182,13 @@ func TestNginx(t *testing.T) {
 			t.Error(out)
 		}
 	})
+	text, err := os.ReadFile(cert)
+	roots := x509.NewCertPool()
+	if err != nil || !roots.AppendCertsFromPEM(text) {
+		t.Fatalf("no certificate in %s: %v", cert, err)
+	}
+	secure := &tls.Config{RootCAs: roots, ServerName: "jobs.example.com"}
+	takesNothingWhenGone(t, n, "https://"+front, &http.Transport{TLSClientConfig: secure, ForceAttemptHTTP2: true})
 	if err := proxy.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Error(err)
 	}
