@@ -69,5 +69,7 @@
 //
 // A claim whose client went away is given back at once only when the node can
 // see it: the connection was closed before the answer, or writing failed. An
-// answer that was lost on the way later comes back when its lease ends.
+// answer that was lost on the way later comes back when its lease ends. So a
+// client should not hang up, but close its half of the connection and read on,
+// as those of ours do; over HTTP/2 it cannot.
 package node

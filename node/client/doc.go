@@ -14,6 +14,12 @@
 // progress ([Claimed.Progress]), put its job off ([Snooze]), and say how a
 // failure is to be taken ([Later], [Fatal]).
 //
+// At a stop, a claim that waits is called back, so that no job is left to its
+// lease that the node hands out just then. Over TLS claims have connections of
+// their own for that, by HTTP/1.1. What remains: through a proxy, with an
+// HTTPClient of the caller's, or when the node takes longer than a second to
+// answer, such a job comes back when its lease has ended, which counts as a crash.
+//
 // Delivery is at least once: a worker that dies after its work and before its
 // ack leaves a job that runs again. Handlers should bear that.
 //

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"net/http/httptrace"
 	"sync"
@@ -16,7 +15,8 @@ const recallTime = time.Second
 // under way: the node sees it only later, and they would stay leased to nobody.
 // So the client says that it sends nothing more, by closing its half of the
 // connection, and goes on reading: the node then either gives the claim up or
-// has answered it already.
+// has answered it already. HTTP/2 has nothing like it once a request is sent, so
+// claims over TLS have connections of their own, by HTTP/1.1.
 type recall struct {
 	mu     sync.Mutex
 	conn   net.Conn // that the claim went to; nil before
@@ -26,7 +26,7 @@ type recall struct {
 // recallable returns a context for a claim that outlives ctx for as long as it
 // takes to call the claim back, and a func to call when the claim has returned.
 func (c *Client) recallable(ctx context.Context) (claim context.Context, done func()) {
-	if !c.ownHTTP { // what a caller's transport makes of a connection is not known
+	if c.claims == nil { // what a caller's transport makes of a connection is not known
 		return ctx, func() {}
 	}
 	r := &recall{}
@@ -73,9 +73,6 @@ func (r *recall) call() bool {
 
 // closeWrite closes our half of a connection that serves one request at a time.
 func closeWrite(conn net.Conn) bool {
-	if t, ok := conn.(*tls.Conn); ok && t.ConnectionState().NegotiatedProtocol == "h2" {
-		return false // others use it too
-	}
 	half, ok := conn.(interface{ CloseWrite() error })
 	return ok && half.CloseWrite() == nil
 }

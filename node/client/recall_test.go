@@ -14,9 +14,14 @@ import (
 
 // TestClaimCalledBack ends the context of a claim that waits.
 func TestClaimCalledBack(t *testing.T) {
+	t.Run("over http", func(t *testing.T) { claimCalledBack(t, false) })
+	t.Run("over https", func(t *testing.T) { claimCalledBack(t, true) })
+}
+
+func claimCalledBack(t *testing.T, secure bool) {
 	arrived, release := make(chan struct{}, 1), make(chan struct{})
 	answer := http.StatusOK
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			t.Error(err)
 		}
@@ -30,8 +35,17 @@ func TestClaimCalledBack(t *testing.T) {
 			_, _ = w.Write([]byte(`{"jobs":[{"id":"7","lease":"1.7.1.x"}]}`))
 		}
 	}))
+	opts := client.Options{}
+	if secure {
+		srv.EnableHTTP2 = true // which a node offers too
+		srv.StartTLS()
+		opts.TLS = srv.Client().Transport.(*http.Transport).TLSClientConfig
+		opts.TLS.NextProtos = []string{"h2"} // which claims do not heed
+	} else {
+		srv.Start()
+	}
 	defer srv.Close()
-	api, err := client.New(srv.URL, client.Options{})
+	api, err := client.New(srv.URL, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

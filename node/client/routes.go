@@ -13,7 +13,9 @@ import (
 // Claim settles req.Acks and req.Fails and waits up to req.WaitMS for jobs. An
 // empty answer is no error. When ctx ends while it waits, the claim is called
 // back, which takes a second at most: an answer that was under way is returned
-// all the same, and the jobs of any other go to others.
+// all the same, and the jobs of any other go to others. With an HTTPClient of
+// the caller's the claim is hung up instead: the jobs of an answer that is under
+// way just then stay leased to nobody until their leases end.
 func (c *Client) Claim(ctx context.Context, req ClaimRequest) (Claims, error) {
 	var out Claims
 	claim, done := c.recallable(ctx)
@@ -21,7 +23,7 @@ func (c *Client) Claim(ctx context.Context, req ClaimRequest) (Claims, error) {
 	err := c.do(claim, call{
 		method: http.MethodPost, path: "/v1/claims", body: req,
 		wait:  time.Duration(req.WaitMS) * time.Millisecond,
-		limit: int64(max(req.Max, 1)+1) * maxAnswerJob,
+		limit: int64(max(req.Max, 1)+1) * maxAnswerJob, recall: true,
 	}, &out)
 	if err != nil {
 		if ctx.Err() != nil {

@@ -25,7 +25,9 @@ const (
 
 // Options configure a [Client]. The zero value works.
 type Options struct {
-	HTTPClient *http.Client  // nil: one of its own, with keep-alive for many workers
+	// HTTPClient is nil for one of its own, with keep-alive for many workers. A
+	// claim through another cannot be called back: see [Client.Claim].
+	HTTPClient *http.Client
 	TLS        *tls.Config   // for https, unless HTTPClient is given; nil: Go's own
 	Token      string        // sent as a bearer token unless empty
 	Timeout    time.Duration // for an answer, on top of the wait that a call asks for; 0: 30 s
@@ -37,7 +39,7 @@ type Client struct {
 	nodes   nodes
 	resend  resend
 	http    *http.Client
-	ownHTTP bool // http is not the caller's
+	claims  *http.Client // for claims over TLS, which can be called back; nil: http is the caller's
 	token   string
 	timeout time.Duration
 }
@@ -61,9 +63,7 @@ func New(rawURL string, opts Options) (*Client, error) {
 		timeout: cmp.Or(opts.Timeout, defaultTimeout),
 	}
 	if c.http == nil {
-		transport := newTransport()
-		transport.TLSClientConfig = opts.TLS
-		c.http, c.ownHTTP = &http.Client{Transport: transport}, true
+		c.http, c.claims = &http.Client{Transport: newTransport(opts.TLS)}, &http.Client{Transport: newClaimTransport(opts.TLS)}
 	}
 	return c, nil
 }
@@ -81,12 +81,18 @@ func nodeURL(text string) (string, error) {
 func (c *Client) URL() string { return c.nodes.current() }
 
 // Close closes connections that are idle. The client may be used again.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.http.CloseIdleConnections()
+	if c.claims != nil {
+		c.claims.CloseIdleConnections()
+	}
+}
 
 // newTransport keeps more idle connections to one host than the default of
 // two, because a client has only one host.
-func newTransport() *http.Transport {
+func newTransport(secure *tls.Config) *http.Transport {
 	return &http.Transport{
+		TLSClientConfig:     secure,
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 10 * time.Second,
@@ -94,6 +100,20 @@ func newTransport() *http.Transport {
 		IdleConnTimeout:     90 * time.Second,
 		ForceAttemptHTTP2:   true,
 	}
+}
+
+// newClaimTransport is one whose connections carry a request at a time over TLS
+// too, so that a half of one can be closed.
+func newClaimTransport(secure *tls.Config) *http.Transport {
+	if secure != nil {
+		secure = secure.Clone()
+		secure.NextProtos = nil
+	}
+	t := newTransport(secure)
+	t.ForceAttemptHTTP2 = false
+	t.Protocols = new(http.Protocols)
+	t.Protocols.SetHTTP1(true)
+	return t
 }
 
 // call is one request to the node.
@@ -106,6 +126,7 @@ type call struct {
 	limit  int64         // bytes of the answer; 0: maxAnswer
 	accept int           // a status that is a success besides 2xx; 0: none
 	media  string        // type of a streamed answer; empty: lines of JSON
+	recall bool          // it may be called back, see recallable
 }
 
 var errNoAnswerInTime = errors.New("no answer in time")
@@ -146,7 +167,11 @@ func (c *Client) once(ctx context.Context, base string, req call, out any) (http
 	if err != nil {
 		return nil, err
 	}
-	res, err := c.http.Do(hr)
+	do := c.http.Do
+	if req.recall && c.claims != nil && hr.URL.Scheme == "https" {
+		do = c.claims.Do
+	}
+	res, err := do(hr)
 	if err != nil {
 		return nil, unanswered(ctx, timed, base, err)
 	}
