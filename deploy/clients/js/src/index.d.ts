@@ -349,7 +349,7 @@ export interface ClientOptions {
   token?: string;
   /** For an answer, on top of the wait that a call asks for; 30 s when absent. */
   timeoutMs?: number;
-  /** In the place of the global one. */
+  /** In the place of the global one. A worker that stops then hangs up on its claim, and a job that it is given just then waits for the end of its lease. */
   fetch?: typeof fetch;
 }
 
