@@ -25,11 +25,20 @@ type ready struct {
 type candidate struct {
 	job     Claimed
 	typeID  int64
+	runAt   int64 // Unix ms
+	created int64 // Unix ms
 	expires sql.NullInt64
 	flags   int64
 	spec    []byte
 	fails   int
 	crashes int
+}
+
+// scan reads a row of the statement claimable.
+func (c *candidate) scan(rows *sql.Rows) error {
+	j := &c.job
+	return rows.Scan(&j.ID, &j.Run, &c.typeID, &j.Priority, &c.runAt, &c.created, &c.fails, &c.crashes, &c.expires, &c.flags,
+		&c.spec, (*[]byte)(&j.Payload))
 }
 
 // deal is the claiming part of a round: jobs are read in order, dealt out to
@@ -179,16 +188,8 @@ func (d *deal) fetch(q *queueState, b *ready) error {
 	limit := int(min(max(d.demand[q.name], 1), fetchAtOnce))
 	b.rows = make([]candidate, 0, min(limit, int(d.r.count(q, StateQueued))))
 	err := scanFirst(limit, d.r.w.st.claimable, []any{q.id}, func(rows *sql.Rows) error {
-		var c candidate
-		var runAt, created int64
-		j := &c.job
-		if err := rows.Scan(&j.ID, &j.Run, &c.typeID, &j.Priority, &runAt, &created, &c.fails, &c.crashes, &c.expires, &c.flags,
-			&c.spec, (*[]byte)(&j.Payload)); err != nil {
-			return err
-		}
-		j.Queue, j.RunAt, j.CreatedAt = q.name, time.UnixMilli(runAt), time.UnixMilli(created)
-		b.rows = append(b.rows, c)
-		return nil
+		b.rows = append(b.rows, candidate{})
+		return b.rows[len(b.rows)-1].scan(rows)
 	})
 	b.end = len(b.rows) < limit
 	return err
@@ -210,6 +211,7 @@ func (d *deal) give(c *claim, q *queueState, row *candidate, worker int64) error
 			return fmt.Errorf("payload of job %d: %w", j.ID, err)
 		}
 	}
+	j.Queue, j.RunAt, j.CreatedAt = q.name, time.UnixMilli(row.runAt), time.UnixMilli(row.created)
 	p := policyOf(row.spec, &q.settings)
 	lease := cmp.Or(c.lease, q.settings.lease())
 	until := r.now.lease + min(lease, p.Timeout).Milliseconds()
@@ -222,7 +224,7 @@ func (d *deal) give(c *claim, q *queueState, row *candidate, worker int64) error
 	d.bytes += len(j.Payload)
 	d.marks = append(d.marks, mark{j.ID, worker, until})
 	r.moved(q, j.ID, StateQueued, StateRunning)
-	r.of(q).wait.add(r.now.wall - j.RunAt.UnixMilli())
+	r.of(q).wait.add(r.now.wall - row.runAt)
 	r.next.lease = min(r.next.lease, until)
 	return nil
 }

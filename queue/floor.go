@@ -100,12 +100,9 @@ func (f *floor) claim(n int) error {
 	var marks []any
 	err := scanFirst(n, f.st.claimable, []any{1}, func(rows *sql.Rows) error {
 		var c candidate
-		var runAt, created int64
-		j := &c.job
-		err := rows.Scan(&j.ID, &j.Run, &c.typeID, &j.Priority, &runAt, &created, &c.fails, &c.crashes, &c.expires, &c.flags,
-			&c.spec, (*[]byte)(&j.Payload))
-		f.ids = append(f.ids, j.ID)
-		marks = append(marks, j.ID, 65537, f.now+30_000)
+		err := c.scan(rows)
+		f.ids = append(f.ids, c.job.ID)
+		marks = append(marks, c.job.ID, 65537, f.now+30_000)
 		return err
 	})
 	if err != nil {

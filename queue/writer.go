@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -78,9 +77,6 @@ func (w *writer) run() {
 			first = o
 		case <-timer.C:
 		}
-		// Callers that were just answered hand in what comes next, and share the
-		// round. Else they fall into two halves that wait for each other's rounds.
-		runtime.Gosched()
 		began := time.Now()
 		w.work(first)
 		w.meters.worked(time.Since(began))
