@@ -105,7 +105,11 @@ func takesNothingWhenGone(t *testing.T, n *node, front string, through http.Roun
 		if err != nil {
 			t.Fatal(err)
 		}
-		if res, err := through.RoundTrip(r); !errors.Is(err, context.DeadlineExceeded) {
+		res, err := through.RoundTrip(r)
+		if err == nil {
+			res.Body.Close()
+		}
+		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("got %+v, %v", res, err)
 		}
 		time.Sleep(500 * time.Millisecond) // for the proxy to tell the node
